@@ -1,0 +1,2 @@
+set(APPS_SOURCES
+  main.cpp)

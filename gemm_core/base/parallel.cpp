@@ -1,0 +1,50 @@
+#include "gemm_core/base/parallel.hpp"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+
+#include "gemm_core/base/error.hpp"
+
+namespace base {
+
+void parallel_blocks(std::int64_t count, std::int64_t grain,
+                     const std::function<void(std::int64_t, std::int64_t)>& body) {
+  ENSURE(grain > 0, "parallel_blocks: grain ", grain, " must be positive");
+  if (count <= 0) return;
+  const std::int64_t blocks = (count + grain - 1) / grain;
+  const auto run = [&](std::int64_t block) { body(block * grain, std::min(count, (block + 1) * grain)); };
+  if (blocks == 1 || current_threads() == 1) {
+    for (std::int64_t block = 0; block < blocks; ++block) run(block);
+    return;
+  }
+  tbb::parallel_for(
+      tbb::blocked_range<std::int64_t>(0, blocks, 1),
+      [&](const tbb::blocked_range<std::int64_t>& range) {
+        for (std::int64_t block = range.begin(); block < range.end(); ++block) run(block);
+      },
+      tbb::simple_partitioner{});
+}
+
+int current_threads() { return std::max(1, tbb::this_task_arena::max_concurrency()); }
+
+struct Threads::Arena {
+  explicit Arena(int count) : value(count) {}
+  mutable tbb::task_arena value;
+};
+
+Threads::Threads(int count)
+    : arena_(std::make_unique<Arena>(count > 0 ? count : tbb::info::default_concurrency())) {
+  ENSURE(count >= 0 && count <= 4096, "threads: ", count, " is not in 0..4096");
+}
+Threads::~Threads() = default;
+Threads::Threads(Threads&&) noexcept = default;
+Threads& Threads::operator=(Threads&&) noexcept = default;
+
+int Threads::count() const { return arena_->value.max_concurrency(); }
+void Threads::run(const std::function<void()>& work) const { arena_->value.execute(work); }
+
+}  // namespace base

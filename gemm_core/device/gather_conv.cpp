@@ -1,0 +1,1 @@
+#include "gemm_core/device/gather_conv.hpp"

@@ -1,0 +1,2 @@
+set(GEMM_CORE_SOURCES
+  device/gather_conv.cpp)

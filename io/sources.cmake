@@ -1,0 +1,2 @@
+set(IO_SOURCES
+  cloud.cpp)

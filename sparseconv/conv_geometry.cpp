@@ -1,0 +1,1 @@
+#include "sparseconv/conv_geometry.hpp"

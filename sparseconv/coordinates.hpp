@@ -1,0 +1,63 @@
+// A set of distinct coordinates in a fixed row order, with its batch count and optional bounds. Immutable and shared:
+// tensors and kernel maps that refer to the same set hold the same pointer, which is how reuse of a map is checked.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sparseconv/conv_geometry.hpp"
+#include "sparseconv/coord.hpp"
+
+namespace sparseconv {
+
+using SpatialShape = std::array<std::int64_t, 3>;
+
+class HashMap;
+
+class Coordinates {
+ public:
+  enum class OutOfBounds { error, drop };
+  struct Options {
+    std::int32_t batch_size = 0;                  // 0: largest batch id + 1
+    std::optional<SpatialShape> spatial_shape;    // bounds [0, shape) on every axis
+  };
+  // Keeps the order given. Error naming row, axis and limit for a coordinate outside key range, bounds or batch; error
+  // naming both rows for a duplicate.
+  static std::shared_ptr<const Coordinates> create(std::vector<Coord> coords, const Options& options);
+  // Trusted: distinct, in range, sorted by key (what the library itself generates).
+  static std::shared_ptr<const Coordinates> from_sorted_keys(std::vector<Key> keys, const Options& options);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(coords_.size()); }
+  std::span<const Coord> coords() const { return coords_; }
+  std::span<const Key> keys() const { return keys_; }       // row order, not necessarily sorted
+  bool is_sorted() const { return is_sorted_; }
+  std::int32_t batch_size() const { return batch_size_; }
+  const std::optional<SpatialShape>& spatial_shape() const { return spatial_shape_; }
+  // Row of a key, or -1. Built on first use, thread-safe.
+  const HashMap& hash_map() const;
+  std::int64_t nbytes() const;
+  ~Coordinates();
+
+ private:
+  Coordinates();
+  std::vector<Coord> coords_;
+  std::vector<Key> keys_;
+  bool is_sorted_ = false;
+  std::int32_t batch_size_ = 0;
+  std::optional<SpatialShape> spatial_shape_;
+  struct Lazy;
+  std::unique_ptr<Lazy> lazy_;
+};
+using CoordinatesPtr = std::shared_ptr<const Coordinates>;
+
+// Output coordinates, in canonical order. Empty in, empty out.
+//   strided:    all `out` for which some tap hits an active input (inside the coarse bounds where there are bounds)
+//   generative: all `in*stride - padding + r*dilation` (inside the fine bounds where there are bounds)
+CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry);
+CoordinatesPtr generative_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry);
+
+}  // namespace sparseconv

@@ -1,0 +1,2 @@
+set(SPARSECONV_SOURCES
+  conv_geometry.cpp)

@@ -1,0 +1,11 @@
+include(GoogleTest)
+# sparseconv_test(name LABEL unit SOURCES a.cpp b.cpp LIBRARIES x y): a GoogleTest executable whose tests are found at
+# build time. Shared case files are read when a test runs, from $SPARSECONV_SHARED, else ../shared beside the source tree.
+function(sparseconv_test target)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${target} ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE SPARSECONV_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  sparseconv_warnings(${target})
+  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600)
+endfunction()

@@ -1,0 +1,1 @@
+#include "sparseconv/coord.hpp"  // what include_directions.cmake must catch

@@ -1,9 +1,12 @@
-// The HDF5 container behind model, voxel and result files. All calls of the C library are in hdf5_container.cpp; handles
-// are closed by destructors. Files are untrusted: sizes are checked against the file and `max_bytes` before allocation.
+// The HDF5 container behind model, voxel and result files. All calls of the C library are in
+// hdf5_*.cpp; handles are closed by destructors. Files are untrusted: sizes are checked against the
+// file before allocation, and links or data in other files are refused. Calls from several threads
+// are served one after the other.
 //
 //   auto file = io::Hdf5Reader("model.h5");
-//   if (file.has_attribute("/", "sparseconv_model")) { auto w = file.read<float>("/weights/stem/weight"); }
-//   auto out = io::Hdf5Writer("result.h5");  out.write<float>("/scores", scores, {n, c});  out.commit();
+//   if (file.has_attribute("/", "sparseconv_model")) { auto w =
+//   file.read<float>("/weights/stem/weight"); } auto out = io::Hdf5Writer("result.h5");
+//   out.write<float>("/scores", scores, {n, c});  out.commit();
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,9 +20,9 @@
 namespace io {
 
 struct Hdf5Dataset {
-  std::string path;                     // absolute, "/a/b"
-  std::vector<std::int64_t> shape;      // empty: scalar
-  bool numeric = false;                 // integer or float of a width that base::DType has; else text or compound
+  std::string path;                 // absolute, "/a/b"
+  std::vector<std::int64_t> shape;  // empty: scalar
+  bool numeric = false;  // integer or float of a width that base::DType has; else text or compound
   base::DType type = base::DType::f32;  // stored element type where numeric
   std::string type_name;                // for messages
 };
@@ -30,45 +33,57 @@ class Hdf5Reader {
   ~Hdf5Reader();
   Hdf5Reader(Hdf5Reader&&) noexcept;
 
-  bool has(const std::string& object) const;                 // dataset or group
+  bool has(const std::string& object) const;  // dataset or group
   bool is_group(const std::string& object) const;
   std::vector<std::string> children(const std::string& group) const;  // names, sorted
-  std::vector<Hdf5Dataset> datasets() const;                 // all datasets of the file, sorted by path
-  Hdf5Dataset dataset(const std::string& path) const;        // Error when absent
+  std::vector<Hdf5Dataset> datasets() const;           // all datasets of the file, sorted by path
+  Hdf5Dataset dataset(const std::string& path) const;  // Error when absent
 
   bool has_attribute(const std::string& object, const std::string& name) const;
   std::vector<double> attribute_numbers(const std::string& object, const std::string& name) const;
-  std::string attribute_text(const std::string& object, const std::string& name) const;   // also a scalar string
-  std::vector<std::string> attribute_texts(const std::string& object, const std::string& name) const;
+  std::string attribute_text(const std::string& object,
+                             const std::string& name) const;  // also a scalar string
+  std::vector<std::string> attribute_texts(const std::string& object,
+                                           const std::string& name) const;
 
-  // Whole dataset converted by HDF5 to T (float, double, int32, int64, uint8, uint16, uint32, uint64, half_t bits are
-  // read with read_tensor). Row-major.
-  template <class T> std::vector<T> read(const std::string& path) const;
+  // Whole dataset converted by HDF5 to T (float, double, int32, int64, uint8, uint16, uint32,
+  // uint64, half_t bits are read with read_tensor). Row-major.
+  template <class T>
+  std::vector<T> read(const std::string& path) const;
   // Whole dataset in its stored type (float16 stays f16).
   base::Tensor read_tensor(const std::string& path) const;
-  std::string read_text(const std::string& path) const;      // scalar string, fixed or variable length
+  std::string read_text(const std::string& path) const;  // scalar string, fixed or variable length
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// Writes to a temporary name in the same folder; commit() flushes and renames. Without commit nothing is left behind.
+// Writes to a temporary name in the same folder; commit() flushes and renames. Without commit
+// nothing is left behind.
 class Hdf5Writer {
  public:
   explicit Hdf5Writer(const std::filesystem::path& path);
   ~Hdf5Writer();
   Hdf5Writer(Hdf5Writer&&) noexcept;
 
-  template <class T> void write(const std::string& path, std::span<const T> values, const std::vector<std::int64_t>& shape);
-  void write_tensor(const std::string& path, const base::Tensor& tensor);  // CPU; f16 is stored as IEEE float16
-  void write_text(const std::string& path, const std::string& text);       // scalar UTF-8 string
+  void set_compression(
+      int level);  // gzip 1..9 of the datasets that follow; 0 (default) stores them as they are
+  template <class T>
+  void write(const std::string& path, std::span<const T> values,
+             const std::vector<std::int64_t>& shape);
+  void write_tensor(const std::string& path,
+                    const base::Tensor& tensor);  // CPU; f16 is stored as IEEE float16
+  void write_text(const std::string& path, const std::string& text);  // scalar UTF-8 string
   void set_attribute(const std::string& object, const std::string& name, std::int64_t value);
-  void set_attribute(const std::string& object, const std::string& name, const std::vector<std::int64_t>& values);
-  void set_attribute(const std::string& object, const std::string& name, const std::vector<double>& values);
+  void set_attribute(const std::string& object, const std::string& name,
+                     const std::vector<std::int64_t>& values);
+  void set_attribute(const std::string& object, const std::string& name,
+                     const std::vector<double>& values);
   void set_attribute(const std::string& object, const std::string& name, const std::string& text);
-  void set_attribute(const std::string& object, const std::string& name, const std::vector<std::string>& texts);
-  void create_group(const std::string& path);                // missing parents too; existing is fine
+  void set_attribute(const std::string& object, const std::string& name,
+                     const std::vector<std::string>& texts);
+  void create_group(const std::string& path);  // missing parents too; existing is fine
   void commit();
 
  private:

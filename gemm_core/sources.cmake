@@ -1,2 +1,6 @@
 set(GEMM_CORE_SOURCES
-  device/gather_conv.cpp)
+  atom/cpu_atoms.cpp
+  collective/cpu_gather_mainloop.cpp
+  collective/cpu_packed_weights.cpp
+  device/gather_conv.cpp
+  epilogue/cpu_epilogue.cpp)

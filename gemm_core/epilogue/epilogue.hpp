@@ -1,6 +1,7 @@
-// What happens to an accumulator before it is stored: a short program of nodes, run on a tile while it is in cache
-// (CPU) or in registers (CUDA). Shared by dense GEMM and sparse convolution. The description is run-time data; each
-// backend lowers it to its own compiled visitor tree or interprets it tile by tile.
+// What happens to an accumulator before it is stored: a short program of nodes, run on a tile while
+// it is in cache (CPU) or in registers (CUDA). Shared by dense GEMM and sparse convolution. The
+// description is run-time data; each backend lowers it to its own compiled visitor tree or
+// interprets it tile by tile.
 //
 //   Epilogue e;
 //   e.scale_shift(scale, shift).activate(Activation::relu);          // conv + batch norm + relu
@@ -10,10 +11,9 @@
 #include <vector>
 
 #include "gemm_core/base/tensor.hpp"
+#include "gemm_core/epilogue/activation.hpp"
 
 namespace gemm_core {
-
-enum class Activation : std::uint8_t { identity, relu, leaky_relu, sigmoid, silu, tanh, gelu };
 
 struct EpilogueNode {
   enum class Kind : std::uint8_t {
@@ -25,7 +25,7 @@ struct EpilogueNode {
   const float* shift = nullptr;  // [N]
   base::ConstTensorView aux;     // [M, N], any row stride, the unit stride along N, same device
   Activation activation = Activation::identity;
-  float slope = 0.01f;           // of leaky_relu
+  float slope = 0.01f;  // of leaky_relu
 };
 
 struct Epilogue {

@@ -1,0 +1,87 @@
+// CPU atoms: the inner loops that are compiled once per instruction set and chosen at run time.
+// Each works on rows of fp32 values in cache; everything above them is ordinary C++.
+//
+//   const CpuAtoms& atoms = cpu_atoms();
+//   atoms.multiply(product);   // c[rows] (+)= a[rows] * panel of b
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "gemm_core/base/dtype.hpp"
+#include "gemm_core/epilogue/activation.hpp"
+
+namespace gemm_core {
+
+// Row i of operand A is base + source[i] * pitch (source null: i), k consecutive floats.
+// Row i of C is c + target[i] * ldc (target null: i).
+// B is a packed panel [k][vectors * lanes], 64-byte aligned. Each element of C is one chain of
+// multiply-adds from zero in the order of k, added to C at the end: its value depends on no tile
+// size.
+struct PanelProduct {
+  const float* base = nullptr;
+  std::int64_t pitch = 0;
+  const std::int32_t* source = nullptr;
+  const std::int32_t* target = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t k = 0;
+  const float* b = nullptr;
+  int vectors = 1;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = true;  // false: C is overwritten
+};
+
+// c[target[i]][j] += a[source[i]][j] * weight[j]: one tap of a depthwise convolution.
+struct DepthwiseProduct {
+  const float* base = nullptr;
+  std::int64_t pitch = 0;
+  const std::int32_t* source = nullptr;
+  const std::int32_t* target = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t channels = 0;
+  const float* weight = nullptr;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+};
+
+// Rows of any supported type to packed fp32 rows [rows][columns], rounded to what `compute` can
+// hold.
+struct RowConversion {
+  const void* base = nullptr;
+  base::DType dtype = base::DType::f32;
+  std::int64_t pitch = 0;  // elements
+  const std::int32_t* source = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  base::DType compute = base::DType::f32;
+  float* to = nullptr;
+  std::int64_t ldto = 0;
+};
+
+// A block of fp32 values on which an epilogue works.
+struct Block {
+  float* values = nullptr;
+  std::int64_t ld = 0, rows = 0, columns = 0;
+};
+
+struct CpuAtoms {
+  const char* name = "";
+  std::int64_t lanes = 1;  // floats in a vector
+  int panel_vectors = 1;   // vectors in a full panel of B
+  int rows = 1;            // rows of a full micro-tile
+  void (*multiply)(const PanelProduct&) = nullptr;
+  void (*multiply_depthwise)(const DepthwiseProduct&) = nullptr;
+  void (*convert_rows)(const RowConversion&) = nullptr;
+  // Rows of `neighbours` that are present: their index to `source`, their position to `target`;
+  // returns how many.
+  std::int64_t (*list_present)(const std::int32_t* neighbours, std::int64_t rows,
+                               std::int32_t* source, std::int32_t* target) = nullptr;
+  void (*scale_shift)(const Block&, const float* scale, const float* shift) = nullptr;
+  void (*add)(const Block&, const void* aux, base::DType dtype, std::int64_t pitch) = nullptr;
+  void (*activate)(const Block&, Activation, float slope) = nullptr;
+  void (*store)(const Block&, void* to, base::DType dtype, std::int64_t pitch) = nullptr;
+};
+
+const CpuAtoms& cpu_atoms();                         // the best that this machine runs
+std::vector<const CpuAtoms*> supported_cpu_atoms();  // all that it runs, for tests
+
+}  // namespace gemm_core

@@ -1,0 +1,262 @@
+// Conversions, epilogue steps and stores over vectors of the target being compiled (included once
+// per target).
+#if defined(GEMM_CORE_CPU_ELEMENTWISE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef GEMM_CORE_CPU_ELEMENTWISE_INL
+#undef GEMM_CORE_CPU_ELEMENTWISE_INL
+#else
+#define GEMM_CORE_CPU_ELEMENTWISE_INL
+#endif
+
+#include <cmath>
+
+#include "gemm_core/atom/cpu_atoms.hpp"
+#include "gemm_core/base/numeric.hpp"
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gemm_core {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// body(tag, column) for whole vectors, then for one lane at a time: the same operations, so the
+// same bits.
+template <class Body>
+HWY_INLINE void for_columns(std::int64_t columns, const Body& body) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t j = 0;
+  for (; j + lanes <= columns; j += lanes) body(d, j);
+  for (; j < columns; ++j) body(hn::CappedTag<float, 1>(), j);
+}
+
+// Half precision instructions exist from AVX2 (F16C) and on ARMv8; elsewhere the exact scalar
+// conversions serve.
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+constexpr bool kHasHalf = true;
+#else
+constexpr bool kHasHalf = false;
+#endif
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const base::half_t* from) {
+  if constexpr (kHasHalf) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+  } else {
+    HWY_ALIGN float values[HWY_MAX_BYTES / sizeof(float)];
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) values[i] = from[i];
+    return hn::Load(d, values);
+  }
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const base::bf16_t* from) {
+  const hn::Rebind<std::uint16_t, D> narrow;
+  const hn::Rebind<std::uint32_t, D> wide;
+  const auto bits = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
+}
+
+// Nearest even on the low kDropped bits of a float; NaN becomes quiet and stays NaN.
+template <int kDropped, class D>
+HWY_INLINE hn::Vec<D> round_bits(D d, hn::Vec<D> v) {
+  const hn::Rebind<std::uint32_t, D> word;
+  const auto bits = hn::BitCast(word, v);
+  const auto odd = hn::And(hn::ShiftRight<kDropped>(bits), hn::Set(word, 1u));
+  const auto up = hn::Add(bits, hn::Add(odd, hn::Set(word, (1u << (kDropped - 1)) - 1)));
+  const auto rounded = hn::And(up, hn::Set(word, ~((1u << kDropped) - 1)));
+  const auto quiet =
+      hn::And(hn::Or(bits, hn::Set(word, 1u << 22)), hn::Set(word, ~((1u << kDropped) - 1)));
+  return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, quiet), hn::BitCast(d, rounded));
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, float* to) {
+  hn::StoreU(v, d, to);
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, base::half_t* to) {
+  if constexpr (kHasHalf) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    hn::StoreU(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::float16_t*>(to));
+  } else {
+    HWY_ALIGN float values[HWY_MAX_BYTES / sizeof(float)];
+    hn::Store(v, d, values);
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) to[i] = base::half_t(values[i]);
+  }
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, base::bf16_t* to) {
+  const hn::Rebind<std::uint16_t, D> narrow;
+  const hn::Rebind<std::int32_t, D> word;
+  const auto high =
+      hn::ShiftRight<16>(hn::BitCast(hn::Rebind<std::uint32_t, D>(), round_bits<16>(d, v)));
+  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(word, high)), narrow,
+             reinterpret_cast<std::uint16_t*>(to));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> round_to(D d, hn::Vec<D> v, base::DType type) {
+  switch (type) {
+    case base::DType::tf32:
+      return round_bits<13>(d, v);
+    case base::DType::bf16:
+      return round_bits<16>(d, v);
+    case base::DType::f16: {
+      base::half_t values[HWY_MAX_BYTES / sizeof(float)];
+      store(d, v, values);
+      return load(d, values);
+    }
+    default:
+      return v;
+  }
+}
+
+template <class T>
+HWY_NOINLINE void convert_rows_of(const RowConversion& c) {
+  const bool exact = c.compute == base::DType::f32 || c.compute == base::dtype_v<T>;
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    const T* from = static_cast<const T*>(c.base) + (c.source ? c.source[i] : i) * c.pitch;
+    float* to = c.to + i * c.ldto;
+    if (exact) {
+      for_columns(c.columns, [&](auto d, std::int64_t j)
+                                 HWY_ATTR { hn::StoreU(load(d, from + j), d, to + j); });
+    } else {
+      for_columns(c.columns, [&](auto d, std::int64_t j) HWY_ATTR {
+        hn::StoreU(round_to(d, load(d, from + j), c.compute), d, to + j);
+      });
+    }
+  }
+}
+
+inline void convert_rows(const RowConversion& c) {
+  switch (c.dtype) {
+    case base::DType::f16:
+      return convert_rows_of<base::half_t>(c);
+    case base::DType::bf16:
+      return convert_rows_of<base::bf16_t>(c);
+    default:
+      return convert_rows_of<float>(c);
+  }
+}
+
+inline void scale_shift(const Block& b, const float* scale, const float* shift) {
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    float* v = b.values + i * b.ld;
+    for_columns(b.columns, [&](auto d, std::int64_t j) HWY_ATTR {
+      auto x = hn::LoadU(d, v + j);
+      if (scale && shift)
+        x = hn::MulAdd(x, hn::LoadU(d, scale + j), hn::LoadU(d, shift + j));
+      else if (scale)
+        x = hn::Mul(x, hn::LoadU(d, scale + j));
+      else if (shift)
+        x = hn::Add(x, hn::LoadU(d, shift + j));
+      hn::StoreU(x, d, v + j);
+    });
+  }
+}
+
+template <class T>
+HWY_NOINLINE void add_of(const Block& b, const T* aux, std::int64_t pitch) {
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    float* v = b.values + i * b.ld;
+    const T* a = aux + i * pitch;
+    for_columns(b.columns, [&](auto d, std::int64_t j) HWY_ATTR {
+      hn::StoreU(hn::Add(hn::LoadU(d, v + j), load(d, a + j)), d, v + j);
+    });
+  }
+}
+
+inline void add(const Block& b, const void* aux, base::DType dtype, std::int64_t pitch) {
+  switch (dtype) {
+    case base::DType::f16:
+      return add_of(b, static_cast<const base::half_t*>(aux), pitch);
+    case base::DType::bf16:
+      return add_of(b, static_cast<const base::bf16_t*>(aux), pitch);
+    default:
+      return add_of(b, static_cast<const float*>(aux), pitch);
+  }
+}
+
+template <class Function>
+HWY_INLINE void apply(const Block& b, const Function& function) {
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    float* v = b.values + i * b.ld;
+    for_columns(b.columns, [&](auto d, std::int64_t j) HWY_ATTR {
+      hn::StoreU(function(d, hn::LoadU(d, v + j)), d, v + j);
+    });
+  }
+}
+
+// 1 / (1 + exp(-x)); the exponent is held where exp stays finite, beyond which the result is 0 or 1
+// in fp32 anyway.
+template <class D>
+HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f);
+  const auto held = hn::Min(hn::Neg(x), hn::Set(d, 88.0f));
+  const auto y = hn::Div(one, hn::Add(one, hn::Exp(d, held)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+inline void activate(const Block& b, Activation activation, float slope) {
+  switch (activation) {
+    case Activation::identity:
+      return;
+    case Activation::relu:  // a comparison, so that NaN passes through
+      return apply(b, [](auto d, auto x) HWY_ATTR {
+        return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+      });
+    case Activation::leaky_relu:
+      return apply(b, [slope](auto d, auto x) HWY_ATTR {
+        return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, slope)), x);
+      });
+    case Activation::sigmoid:
+      return apply(b, [](auto d, auto x) HWY_ATTR { return sigmoid(d, x); });
+    case Activation::silu:
+      return apply(b, [](auto d, auto x) HWY_ATTR { return hn::Mul(x, sigmoid(d, x)); });
+    case Activation::tanh:
+      return apply(b, [](auto d, auto x)
+                          HWY_ATTR { return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x)); });
+    case Activation::gelu:  // rare in these networks: the exact scalar form is fast enough
+      for (std::int64_t i = 0; i < b.rows; ++i) {
+        for (std::int64_t j = 0; j < b.columns; ++j) {
+          float& x = b.values[i * b.ld + j];
+          x = 0.5f * x * std::erfc(-x * 0.70710678118654752f);
+        }
+      }
+      return;
+  }
+}
+
+template <class T>
+HWY_NOINLINE void store_of(const Block& b, T* to, std::int64_t pitch) {
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    const float* v = b.values + i * b.ld;
+    for_columns(b.columns, [&](auto d, std::int64_t j)
+                               HWY_ATTR { store(d, hn::LoadU(d, v + j), to + i * pitch + j); });
+  }
+}
+
+inline void store(const Block& b, void* to, base::DType dtype, std::int64_t pitch) {
+  switch (dtype) {
+    case base::DType::f16:
+      return store_of(b, static_cast<base::half_t*>(to), pitch);
+    case base::DType::bf16:
+      return store_of(b, static_cast<base::bf16_t*>(to), pitch);
+    default:
+      return store_of(b, static_cast<float*>(to), pitch);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gemm_core
+HWY_AFTER_NAMESPACE();
+#endif

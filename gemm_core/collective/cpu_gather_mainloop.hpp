@@ -1,0 +1,17 @@
+// One tile of output rows of a gathered convolution: per tap the rows that are present are listed,
+// multiplied against the packed weights into an fp32 tile that stays in L2, and the epilogue stores
+// the tile.
+#pragma once
+#include <cstdint>
+
+#include "gemm_core/device/gather_conv.hpp"
+
+namespace gemm_core {
+
+// Rows of a tile: enough that one tap's weights are used many times, few enough that the tile stays
+// in L2.
+std::int64_t gather_tile_rows(const GatherConvArguments& arguments, int threads);
+
+void run_gather_tile(const GatherConvArguments& arguments, std::int64_t begin, std::int64_t end);
+
+}  // namespace gemm_core

@@ -1,0 +1,67 @@
+#include "gemm_core/epilogue/cpu_epilogue.hpp"
+
+#include <algorithm>
+
+#include "gemm_core/base/error.hpp"
+
+namespace gemm_core {
+namespace {
+
+// Rows of a block are taken in pieces that stay in L1 over all nodes.
+constexpr std::int64_t kPieceFloats = 4096;
+
+template <class View>
+auto element(const View& view, std::int64_t m, std::int64_t n) {
+  using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>,
+                                  const char, char>;
+  return static_cast<Byte*>(view.data) + (m * view.stride[0] + n) * base::bytes(view.dtype);
+}
+
+}  // namespace
+
+void check_epilogue(const Epilogue& epilogue, std::int64_t m, std::int64_t n,
+                    const char* operation) {
+  using base::DType;
+  for (std::size_t i = 0; i < epilogue.nodes.size(); ++i) {
+    const EpilogueNode& node = epilogue.nodes[i];
+    if (node.kind != EpilogueNode::Kind::add) continue;
+    const auto& aux = node.aux;
+    ENSURE(aux.shape.rank() == 2 && aux.shape[0] == m && aux.shape[1] == n, operation,
+           ": epilogue node ", i, " (add) has shape ", base::to_string(aux.shape), ", result is [",
+           m, ", ", n, "]");
+    ENSURE(aux.dtype == DType::f32 || aux.dtype == DType::f16 || aux.dtype == DType::bf16,
+           operation, ": epilogue node ", i, " (add) has element type ", base::name(aux.dtype));
+    ENSURE(aux.stride.rank() == 2 && (n <= 1 || aux.stride[1] == 1), operation, ": epilogue node ",
+           i, " (add) needs unit stride along channels, has strides ", base::to_string(aux.stride));
+    ENSURE(aux.data != nullptr || m == 0, operation, ": epilogue node ", i, " (add) has no data");
+    ENSURE(aux.device.is_cpu(), operation, ": epilogue node ", i, " (add) is on ",
+           base::to_string(aux.device));
+  }
+}
+
+void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
+                  std::int64_t m0, std::int64_t n0, const base::TensorView& output) {
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kPieceFloats / std::max<std::int64_t>(1, block.ld));
+  for (std::int64_t i = 0; i < block.rows; i += step) {
+    const Block piece{block.values + i * block.ld, block.ld, std::min(step, block.rows - i),
+                      block.columns};
+    for (const EpilogueNode& node : epilogue.nodes) {
+      switch (node.kind) {
+        case EpilogueNode::Kind::scale_shift:
+          atoms.scale_shift(piece, node.scale ? node.scale + n0 : nullptr,
+                            node.shift ? node.shift + n0 : nullptr);
+          break;
+        case EpilogueNode::Kind::add:
+          atoms.add(piece, element(node.aux, m0 + i, n0), node.aux.dtype, node.aux.stride[0]);
+          break;
+        case EpilogueNode::Kind::activate:
+          atoms.activate(piece, node.activation, node.slope);
+          break;
+      }
+    }
+    atoms.store(piece, element(output, m0 + i, n0), output.dtype, output.stride[0]);
+  }
+}
+
+}  // namespace gemm_core

@@ -30,6 +30,10 @@ struct GatherTable {
                                              // -1 in padding slots
   const std::int32_t* rows = nullptr;        // [capacity] output row with kSlotBelow/kSlotAbove in a centre plane; -1 in
                                              // padding slots
+  const std::uint32_t* group_masks = nullptr;  // [capacity / 64] union of the tap masks of a group's rows (plane's taps
+                                               // only); what schedules are made from
+  const std::int32_t* plane_begin = nullptr;   // [5] first slot of: below, above, centre, the centre's rows that add
+                                               // partials (any slot, not aligned), and the end. Single order: 0 0 0 E E
 };
 
 // One tile of a schedule, 16 bytes, read as one load.
@@ -44,7 +48,7 @@ enum TileFlags : std::uint32_t {
   kTileAddsPartials = 4,   // some row of the tile has kSlotBelow or kSlotAbove
 };
 
-// Static schedule of persistent thread blocks: list b of `lists` holds the tiles of block b, ended by slot = -1. Built for
+// Static schedule of persistent thread blocks (made from a table by build_tile_schedule): list b of `lists` holds the tiles of block b, ended by slot = -1. Built for
 // one tile size and one number of lists, longest tiles first (the largest to the least loaded), outer planes before the
 // centre plane and there tiles that add partials last.
 struct TileSchedule {

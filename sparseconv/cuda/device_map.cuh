@@ -1,6 +1,7 @@
 // A kernel map on the device, in the form the gather kernels want: see gemm_core/kernel/gather_table.hpp for the meaning
 // of slots, planes, records and lists. Built on the device by the map builder (kernel_map.cu of this folder), read by the
-// convolution (conv.cu) and the executor. Sizes stay on the device; capacities are bounds known on the host.
+// convolution (conv.cu) and the executor. Tile schedules are made from it by gemm_core (device/cuda/tile_schedule.hpp),
+// one per tile size and number of thread blocks, shared by the layers of a level. Sizes stay on the device; capacities are bounds known on the host.
 //
 // How rows become slots. Key of a row: its tap mask with the taps renumbered by falling frequency (the rarest tap is the
 // top bit), then Gray-decoded (m ^= m >> 1; m ^= m >> 2; ... 16), sorted ascending and stably. One order:
@@ -19,7 +20,6 @@ struct DeviceMapView {
                                             // kernels that need no order; null where not asked for
   std::int64_t row_capacity = 0;            // bound of the output rows; row pitch of `canonical`
   const std::int32_t* row_count = nullptr;  // [1] output rows
-  gemm_core::TileSchedule tiles_64, tiles_128;  // lists == 0 where not asked for
 };
 
 }  // namespace sparseconv::cuda

@@ -12,6 +12,7 @@
 namespace sparseconv {
 
 struct ConvGeometry {
+  static constexpr int kMaxKernel = 255, kMaxTaps = 1 << 15, kMaxStep = 1 << 17;  // what check() allows
   std::array<int, 3> kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
 
   // Odd kernel, stride 1, padding (k-1)/2*dilation: outputs stand where inputs stand.

@@ -24,6 +24,9 @@ inline constexpr std::int32_t kAxisMin = -kAxisBias, kAxisMax = kAxisBias - 1;
 inline constexpr std::int32_t kBatchMax = (1 << kBatchBits) - 1;
 inline constexpr Key kNoKey = ~Key{0};  // batch 1023 at the last corner: refused by is_in_key_range
 
+// The bits of one axis (0 x, 1 y, 2 z) in a key.
+constexpr Key axis_mask(int axis) { return 0x0009249249249249ull << axis; }
+
 // Bits 0..17 of v moved to every third bit.
 constexpr std::uint64_t spread_bits(std::uint32_t v) {
   std::uint64_t x = v & 0x3ffffu;

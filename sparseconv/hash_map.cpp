@@ -1,0 +1,136 @@
+#include "sparseconv/hash_map.hpp"
+
+#include <bit>
+#include <limits>
+
+#include "gemm_core/base/error.hpp"
+#include "sparseconv/radix_sort.hpp"
+
+namespace sparseconv {
+namespace {
+
+using detail::Block;
+using detail::hash_block;
+using detail::kBlockBits;
+
+constexpr std::size_t kMinSlots = 16;
+
+std::size_t slots_for(std::int64_t blocks) {
+  return std::bit_ceil(std::max(kMinSlots, static_cast<std::size_t>(blocks) * 2));
+}
+
+int shift_for(std::size_t slots) { return 64 - std::countr_zero(slots); }
+
+// The slot that holds `id`, or the free one where it would go.
+std::size_t find_slot(const std::vector<Block>& slots, int shift, Key id) {
+  std::size_t slot = hash_block(id) >> shift;
+  while (slots[slot].mask != 0 && slots[slot].id != id) slot = (slot + 1) & (slots.size() - 1);
+  return slot;
+}
+
+}  // namespace
+
+BlockSet::BlockSet(std::int64_t expected_blocks)
+    : slots_(slots_for(expected_blocks)), shift_(shift_for(slots_.size())) {}
+
+std::size_t BlockSet::slot_of(Key id) const { return find_slot(slots_, shift_, id); }
+
+bool BlockSet::insert(Key key) {
+  const Key id = key >> kBlockBits;
+  const std::uint64_t bit = std::uint64_t{1} << (key & 63);
+  std::uint32_t& recent = recent_[id % detail::kCachedBlocks];
+  std::size_t slot = recent;
+  if (slot >= slots_.size() || slots_[slot].mask == 0 || slots_[slot].id != id) {
+    slot = slot_of(id);
+    if (slots_[slot].mask == 0) {
+      if (static_cast<std::size_t>(blocks_ + 1) * 2 > slots_.size()) {
+        grow();
+        slot = slot_of(id);
+      }
+      ++blocks_;
+      slots_[slot].id = id;
+    }
+    recent = static_cast<std::uint32_t>(slot);
+  }
+  if ((slots_[slot].mask & bit) != 0) return false;
+  slots_[slot].mask |= bit;
+  ++keys_;
+  return true;
+}
+
+bool BlockSet::contains(Key key) const {
+  const Block& block = slots_[slot_of(key >> kBlockBits)];
+  return (block.mask >> (key & 63) & 1) != 0;
+}
+
+void BlockSet::grow() {
+  std::vector<Block> old(slots_.size() * 2);
+  old.swap(slots_);
+  shift_ = shift_for(slots_.size());
+  for (const Block& block : old) {
+    if (block.mask != 0) slots_[slot_of(block.id)] = block;
+  }
+}
+
+std::vector<Key> BlockSet::sorted_keys() const {
+  std::vector<std::uint64_t> ids, masks;
+  ids.reserve(static_cast<std::size_t>(blocks_));
+  masks.reserve(static_cast<std::size_t>(blocks_));
+  for (const Block& block : slots_) {
+    if (block.mask == 0) continue;
+    ids.push_back(block.id);
+    masks.push_back(block.mask);
+  }
+  radix_sort(ids, masks);
+  std::vector<Key> keys;
+  keys.reserve(static_cast<std::size_t>(keys_));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) {
+      keys.push_back(ids[i] << kBlockBits | static_cast<Key>(std::countr_zero(mask)));
+    }
+  }
+  return keys;
+}
+
+HashMap::HashMap(std::span<const Key> sorted_keys, std::vector<std::int32_t> rows)
+    : rows_(std::move(rows)) {
+  ENSURE(sorted_keys.size() <= std::numeric_limits<std::int32_t>::max(),
+         "hash map: ", sorted_keys.size(), " keys, at most ",
+         std::numeric_limits<std::int32_t>::max());
+  std::int64_t blocks = 0;
+  for (std::size_t i = 0; i < sorted_keys.size(); ++i) {
+    blocks += i == 0 || sorted_keys[i] >> kBlockBits != sorted_keys[i - 1] >> kBlockBits;
+  }
+  slots_.resize(slots_for(blocks));
+  first_.resize(slots_.size());
+  shift_ = shift_for(slots_.size());
+  for (std::size_t i = 0; i < sorted_keys.size();) {
+    const Key id = sorted_keys[i] >> kBlockBits;
+    const std::size_t slot = find_slot(slots_, shift_, id);
+    first_[slot] = static_cast<std::int32_t>(i);
+    std::uint64_t mask = 0;
+    for (; i < sorted_keys.size() && sorted_keys[i] >> kBlockBits == id; ++i) {
+      mask |= std::uint64_t{1} << (sorted_keys[i] & 63);
+    }
+    slots_[slot] = {id, mask};
+  }
+}
+
+HashMap::Cursor::Entry HashMap::lookup(Key id) const {
+  const std::size_t slot = find_slot(slots_, shift_, id);
+  return {id, slots_[slot].mask, first_[slot]};
+}
+
+std::int32_t HashMap::find(Key key) const {
+  const Cursor::Entry entry = lookup(key >> kBlockBits);
+  const std::uint64_t bit = std::uint64_t{1} << (key & 63);
+  if ((entry.mask & bit) == 0) return -1;
+  return row(entry.first + detail::count_bits(entry.mask & (bit - 1)));
+}
+
+std::int64_t HashMap::nbytes() const {
+  return static_cast<std::int64_t>(slots_.size() * sizeof(Block) +
+                                   (first_.size() + rows_.size()) * sizeof(std::int32_t));
+}
+
+}  // namespace sparseconv

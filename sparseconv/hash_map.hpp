@@ -1,0 +1,104 @@
+// Key -> row. Keys are grouped in blocks of 4x4x4 cells (the low six Morton bits); an
+// open-addressing table holds, for each occupied block, a mask of its cells and the rank of its
+// first key. A row is that rank plus a count of mask bits, so neighbours of one block cost no
+// further memory access. Building is O(n) from sorted keys.
+//
+//   BlockSet set;  for (Key key : keys) set.insert(key);         // distinct keys, any order
+//   const HashMap map(set.sorted_keys());
+//   HashMap::Cursor cursor(map);  row = cursor.find(key);        // -1 where absent; one cursor a
+//   thread
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sparseconv/coord.hpp"
+
+namespace sparseconv {
+
+namespace detail {
+
+inline constexpr int kBlockBits = 6;
+inline constexpr int kCachedBlocks =
+    64;  // a cube of 4x4x4 neighbouring blocks maps to distinct entries
+
+struct Block {
+  Key id = 0;              // key >> kBlockBits
+  std::uint64_t mask = 0;  // bit i: cell i is there; 0: free slot
+};
+
+// Baseline x86-64 has no popcnt instruction and std::popcount would call a library routine.
+constexpr int count_bits(std::uint64_t v) {
+  v -= (v >> 1) & 0x5555555555555555ull;
+  v = (v & 0x3333333333333333ull) + ((v >> 2) & 0x3333333333333333ull);
+  v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0full;
+  return static_cast<int>((v * 0x0101010101010101ull) >> 56);
+}
+
+constexpr std::uint64_t hash_block(Key id) { return (id ^ id >> 29) * 0x9e3779b97f4a7c15ull; }
+
+}  // namespace detail
+
+// A set of keys that can grow.
+class BlockSet {
+ public:
+  explicit BlockSet(std::int64_t expected_blocks = 0);
+  bool insert(Key key);  // true when the key was not there
+  bool contains(Key key) const;
+  std::int64_t size() const { return keys_; }
+  std::vector<Key> sorted_keys() const;
+
+ private:
+  std::size_t slot_of(Key id) const;
+  void grow();
+  std::vector<detail::Block> slots_;  // power of two, at most half full
+  std::array<std::uint32_t, detail::kCachedBlocks> recent_{};
+  int shift_ = 0;
+  std::int64_t blocks_ = 0, keys_ = 0;
+};
+
+class HashMap {
+ public:
+  // Keys ascending and distinct. `rows` maps rank to row; empty: row = rank.
+  explicit HashMap(std::span<const Key> sorted_keys, std::vector<std::int32_t> rows = {});
+  std::int32_t find(Key key) const;  // row or -1
+  std::int64_t nbytes() const;
+
+  // find() that remembers the blocks it met: for queries that are near each other.
+  class Cursor {
+   public:
+    explicit Cursor(const HashMap& map) : map_(&map) { entries_.fill({~Key{0}, 0, 0}); }
+    std::int32_t find(Key key) {
+      const Key id = key >> detail::kBlockBits;
+      Entry& entry = entries_[id % detail::kCachedBlocks];
+      if (entry.id != id) [[unlikely]]
+        entry = map_->lookup(id);
+      const std::uint64_t bit = std::uint64_t{1} << (key & 63);
+      if ((entry.mask & bit) == 0) return -1;
+      return map_->row(entry.first + detail::count_bits(entry.mask & (bit - 1)));
+    }
+
+   private:
+    friend class HashMap;
+    struct Entry {
+      Key id;
+      std::uint64_t mask;
+      std::int32_t first;
+    };
+    const HashMap* map_;
+    std::array<Entry, detail::kCachedBlocks> entries_;
+  };
+
+ private:
+  Cursor::Entry lookup(Key id) const;  // mask 0 where the block is absent
+  std::int32_t row(std::int32_t rank) const {
+    return rows_.empty() ? rank : rows_[static_cast<std::size_t>(rank)];
+  }
+  std::vector<detail::Block> slots_;
+  std::vector<std::int32_t> first_;  // rank of the slot's first key
+  std::vector<std::int32_t> rows_;
+  int shift_ = 0;
+};
+
+}  // namespace sparseconv

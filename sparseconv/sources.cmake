@@ -1,12 +1,32 @@
 set(SPARSECONV_SOURCES
   conv_geometry.cpp
   coordinates.cpp
+  cpu/dense.cpp
+  cpu/devoxelize.cpp
+  cpu/executor.cpp
+  cpu/frame.cpp
+  cpu/pool.cpp
+  engine.cpp
+  executor.cpp
   generated_coordinates.cpp
+  graph.cpp
   hash_map.cpp
+  json_reader.cpp
   kernel_map.cpp
+  model.cpp
+  model_file.cpp
+  model_json.cpp
+  model_validate.cpp
+  plan.cpp
+  plan_placement.cpp
   point_features.cpp
   radix_sort.cpp
+  result.cpp
   sparse_tensor.cpp
+  voxel_grid.cpp
   voxelize.cpp)
 # Compilers for CPUs with fused multiply-add would contract cell arithmetic; every backend must round alike.
-set_source_files_properties(voxelize.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+set_source_files_properties(voxel_grid.cpp voxelize.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+if(NOT SPARSECONV_CUDA)
+  list(APPEND SPARSECONV_SOURCES no_cuda.cpp)
+endif()

@@ -1,171 +1,17 @@
 #include "sparseconv/voxelize.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "gemm_core/base/parallel.hpp"
 #include "sparseconv/hash_map.hpp"
 #include "sparseconv/point_features.hpp"
-#include "sparseconv/tap_keys.hpp"
+#include "sparseconv/voxel_grid.hpp"
 
 namespace sparseconv {
 namespace {
-
-constexpr std::int64_t kBlock = 2048;  // points whose columns are converted at a time
-constexpr const char* kAxisNames[3] = {"x", "y", "z"};
-constexpr double kAxisCells = 1 << kAxisBits;
-
-using Triple = std::array<double, 3>;
-
-std::string number(double value) {
-  std::array<char, 32> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
-std::string triple(const Triple& v) {
-  return number(v[0]) + ", " + number(v[1]) + ", " + number(v[2]);
-}
-
-// floor() is a library call on baseline x86-64; truncation is one instruction.
-double floor_of(double value) {
-  if (!(std::abs(value) < 2147483648.0)) return std::floor(value);
-  const auto whole = static_cast<std::int32_t>(value);
-  return static_cast<double>(whole) - (static_cast<double>(whole) > value ? 1.0 : 0.0);
-}
-
-// Where a cell lies, for one cloud.
-struct Grid {
-  Triple origin{}, size{}, shift{};  // cell = floor((p - origin) / size) - shift; shift is whole
-  std::optional<std::array<double, 6>> range;
-  Triple low, high;  // allowed cells, high exclusive: spatial shape, and what the range holds
-  Triple shifted_origin() const {
-    return {origin[0] + shift[0] * size[0], origin[1] + shift[1] * size[1],
-            origin[2] + shift[2] * size[2]};
-  }
-};
-
-struct CellStatistics {
-  std::int64_t non_finite = 0, outside = 0;
-  Triple min{HUGE_VAL, HUGE_VAL, HUGE_VAL}, max{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL};
-  void merge(const CellStatistics& other) {
-    non_finite += other.non_finite;
-    outside += other.outside;
-    for (std::size_t a = 0; a < 3; ++a) {
-      min[a] = std::min(min[a], other.min[a]);
-      max[a] = std::max(max[a], other.max[a]);
-    }
-  }
-  bool is_empty() const { return min[0] > max[0]; }
-  bool fit(const Triple& shift) const {
-    for (std::size_t a = 0; a < 3; ++a) {
-      if (min[a] - shift[a] < kAxisMin || max[a] - shift[a] > kAxisMax) return false;
-    }
-    return true;
-  }
-};
-
-Grid make_grid(const VoxelizeOptions& options) {
-  Grid grid{.origin = options.origin, .size = options.voxel_size, .range = options.range};
-  for (std::size_t a = 0; a < 3; ++a) {
-    const double size = grid.size[a];
-    ENSURE(size > 0 && std::isfinite(size), "voxelize: voxel size ", number(size), " on axis ",
-           kAxisNames[a], " is not positive and finite");
-    ENSURE(std::isfinite(grid.origin[a]), "voxelize: origin on axis ", kAxisNames[a],
-           " is not finite");
-    grid.low[a] = -HUGE_VAL;
-    grid.high[a] = HUGE_VAL;
-    if (options.range) {
-      const double from = (*options.range)[a], to = (*options.range)[a + 3];
-      ENSURE(std::isfinite(from) && std::isfinite(to) && from < to, "voxelize: range on axis ",
-             kAxisNames[a], ", ", number(from), " to ", number(to), ", is empty or not finite");
-      grid.origin[a] = from;
-      // A range is meant to hold whole cells; the last one must not appear by rounding alone.
-      const double cells = (to - from) / size, whole = std::round(cells);
-      grid.low[a] = 0;
-      grid.high[a] = std::abs(cells - whole) < 1e-6 ? whole : std::ceil(cells);
-    }
-    if (options.spatial_shape) {
-      ENSURE((*options.spatial_shape)[a] >= 0, "voxelize: spatial shape ",
-             (*options.spatial_shape)[a], " on axis ", kAxisNames[a], " is negative");
-      grid.low[a] = 0;
-      grid.high[a] = std::min(grid.high[a], static_cast<double>((*options.spatial_shape)[a]));
-    }
-  }
-  return grid;
-}
-
-// Keys of points [begin, begin + count), kNoKey for dropped ones and those that do not fit.
-CellStatistics assign_block(const std::array<const io::Column*, 3>& columns, const Grid& grid,
-                            Key batch, std::int64_t begin, std::int64_t count, Key* keys) {
-  std::array<std::array<double, kBlock>, 3> position;
-  for (std::size_t a = 0; a < 3; ++a)
-    detail::read_column(*columns[a], begin, count, position[a].data());
-  CellStatistics statistics;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Triple p{position[0][static_cast<std::size_t>(i)],
-                   position[1][static_cast<std::size_t>(i)],
-                   position[2][static_cast<std::size_t>(i)]};
-    keys[i] = kNoKey;
-    if (!(std::isfinite(p[0]) && std::isfinite(p[1]) && std::isfinite(p[2]))) {
-      ++statistics.non_finite;
-      continue;
-    }
-    Triple cell;
-    bool is_inside = true, is_packable = true;
-    for (std::size_t a = 0; a < 3; ++a) {
-      if (grid.range)
-        is_inside = is_inside && p[a] >= (*grid.range)[a] && p[a] < (*grid.range)[a + 3];
-      cell[a] = floor_of((p[a] - grid.origin[a]) / grid.size[a]);
-      is_inside = is_inside && cell[a] >= grid.low[a] && cell[a] < grid.high[a];
-      const double local = cell[a] - grid.shift[a];
-      is_packable = is_packable && local >= kAxisMin && local <= kAxisMax;
-    }
-    if (!is_inside) {
-      ++statistics.outside;
-      continue;
-    }
-    for (std::size_t a = 0; a < 3; ++a) {
-      statistics.min[a] = std::min(statistics.min[a], cell[a]);
-      statistics.max[a] = std::max(statistics.max[a], cell[a]);
-    }
-    if (!is_packable) continue;
-    keys[i] = batch;
-    for (int a = 0; a < 3; ++a) {
-      const auto i_axis = static_cast<std::size_t>(a);
-      keys[i] |= detail::axis_key(static_cast<std::int64_t>(cell[i_axis] - grid.shift[i_axis]), a);
-    }
-  }
-  return statistics;
-}
-
-CellStatistics assign_keys(const io::Cloud& cloud, const Grid& grid, std::int32_t batch,
-                           std::span<Key> keys) {
-  const auto columns = detail::position_columns(cloud);
-  const Key batch_key = static_cast<Key>(batch) << (3 * kAxisBits);
-  CellStatistics all;
-  std::mutex mutex;
-  base::parallel_blocks(cloud.size(), kBlock, [&](std::int64_t begin, std::int64_t end) {
-    const auto statistics =
-        assign_block(columns, grid, batch_key, begin, end - begin, keys.data() + begin);
-    const std::lock_guard lock(mutex);
-    all.merge(statistics);
-  });
-  return all;
-}
-
-// Moves the grid so that the cells fit the key; Error when no shift does.
-void shift_to_fit(Grid& grid, const CellStatistics& statistics) {
-  for (std::size_t a = 0; a < 3; ++a) {
-    const double extent = statistics.max[a] - statistics.min[a] + 1;
-    ENSURE(extent <= kAxisCells, "voxelize: the extent on axis ", kAxisNames[a], " is ",
-           number(extent), " cells of ", number(grid.size[a]), ", the key range holds ",
-           number(kAxisCells));
-    grid.shift[a] = statistics.min[a] - (extent > kAxisMax + 1.0 ? kAxisMin : 0);
-  }
-}
 
 // One run of voxelize().
 class Voxelizer {
@@ -222,21 +68,21 @@ class Voxelizer {
     voxels_.tensor.coordinates = Coordinates::from_sorted_keys(
         set.sorted_keys(), {.batch_size = static_cast<std::int32_t>(clouds_.size()),
                             .spatial_shape = options_.spatial_shape});
-    for (const Grid& grid : grids_) voxels_.origins.push_back(grid.shifted_origin());
+    for (const detail::VoxelGrid& grid : grids_) voxels_.origins.push_back(grid.shifted_origin());
     voxels_.origin = voxels_.origins.empty() ? options_.origin : voxels_.origins.front();
   }
 
-  Grid locate(std::size_t c, std::span<Key> keys) {
+  detail::VoxelGrid locate(std::size_t c, std::span<Key> keys) {
     const io::Cloud& cloud = *clouds_[c];
-    Grid grid = make_grid(options_);
+    detail::VoxelGrid grid = detail::make_grid(options_);
     const auto batch = static_cast<std::int32_t>(c);
-    const CellStatistics statistics = assign_keys(cloud, grid, batch, keys);
+    const detail::CellStatistics statistics = detail::assign_keys(cloud, grid, batch, keys);
     if (!statistics.is_empty() && !statistics.fit(grid.shift)) {
-      shift_to_fit(grid, statistics);
-      assign_keys(cloud, grid, batch, keys);
-      warn(c, "cells do not fit the key range with origin " + triple(grid.origin) +
-                  ": origin moved by " + triple(grid.shift) + " whole cells to " +
-                  triple(grid.shifted_origin()));
+      detail::shift_to_fit(grid, statistics);
+      detail::assign_keys(cloud, grid, batch, keys);
+      warn(c, "cells do not fit the key range with origin " + detail::to_string(grid.origin) +
+                  ": origin moved by " + detail::to_string(grid.shift) + " whole cells to " +
+                  detail::to_string(grid.shifted_origin()));
     }
     voxels_.non_finite += statistics.non_finite;
     voxels_.out_of_range += statistics.outside;
@@ -244,7 +90,7 @@ class Voxelizer {
     return grid;
   }
 
-  void report(std::size_t c, const io::Cloud& cloud, const CellStatistics& statistics) {
+  void report(std::size_t c, const io::Cloud& cloud, const detail::CellStatistics& statistics) {
     const auto is_said = [&](const char* text) {
       return std::find(cloud.warnings.begin(), cloud.warnings.end(), text) != cloud.warnings.end();
     };
@@ -277,12 +123,13 @@ class Voxelizer {
   void assign_rows() {
     const HashMap& rows = voxels_.tensor.coordinates->hash_map();
     voxels_.point_to_voxel.resize(keys_.size());
-    base::parallel_blocks(voxels_.points, kBlock, [&](std::int64_t begin, std::int64_t end) {
-      HashMap::Cursor cursor(rows);
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        voxels_.point_to_voxel[i] = cursor.find(keys_[i]);
-      }
-    });
+    base::parallel_blocks(
+        voxels_.points, detail::kPointBlock, [&](std::int64_t begin, std::int64_t end) {
+          HashMap::Cursor cursor(rows);
+          for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+            voxels_.point_to_voxel[i] = cursor.find(keys_[i]);
+          }
+        });
     counts_.assign(static_cast<std::size_t>(voxels_.tensor.rows()), 0);
     const std::int64_t limit =
         options_.max_points > 0 ? options_.max_points : std::numeric_limits<std::int64_t>::max();
@@ -315,10 +162,11 @@ class Voxelizer {
   void add_cloud(std::size_t c, std::int64_t begin) {
     const io::Cloud& cloud = *clouds_[c];
     const auto sources = detail::find_features(cloud, voxels_.feature_names, options_.defaults);
-    std::vector<std::vector<double>> values(sources.size(), std::vector<double>(kBlock));
+    std::vector<std::vector<double>> values(sources.size(),
+                                            std::vector<double>(detail::kPointBlock));
     std::vector<std::int64_t> bad(sources.size());
-    for (std::int64_t first = 0; first < cloud.size(); first += kBlock) {
-      const std::int64_t count = std::min(kBlock, cloud.size() - first);
+    for (std::int64_t first = 0; first < cloud.size(); first += detail::kPointBlock) {
+      const std::int64_t count = std::min(detail::kPointBlock, cloud.size() - first);
       for (std::size_t f = 0; f < sources.size(); ++f) {
         bad[f] +=
             read_feature(sources[f], grids_[c], first, begin + first, count, values[f].data());
@@ -335,7 +183,7 @@ class Voxelizer {
 
   // `point` counts from the first point of the cloud, `global` from that of the batch. Returns the
   // values set to 0.
-  std::int64_t read_feature(const detail::FeatureSource& source, const Grid& grid,
+  std::int64_t read_feature(const detail::FeatureSource& source, const detail::VoxelGrid& grid,
                             std::int64_t point, std::int64_t global, std::int64_t count,
                             double* values) const {
     using Kind = detail::FeatureSource::Kind;
@@ -407,7 +255,7 @@ class Voxelizer {
   std::span<const io::Cloud* const> clouds_;
   const VoxelizeOptions& options_;
   Voxels voxels_;
-  std::vector<Grid> grids_;
+  std::vector<detail::VoxelGrid> grids_;
   std::vector<Key> keys_;
   std::vector<std::int32_t> counts_;
   std::vector<std::uint8_t> is_set_;

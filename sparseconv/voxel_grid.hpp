@@ -1,0 +1,48 @@
+// Which cell a point lies in: the part of voxelize() that decides origin, range and keys.
+#pragma once
+#include <cmath>
+#include <span>
+#include <string>
+
+#include "sparseconv/coord.hpp"
+#include "sparseconv/voxelize.hpp"
+
+namespace sparseconv::detail {
+
+using Triple = std::array<double, 3>;
+
+inline constexpr std::int64_t kPointBlock = 2048;  // points whose columns are converted at a time
+
+// cell = floor((p - origin) / size) - shift, for one cloud; shift is whole.
+struct VoxelGrid {
+  Triple origin{}, size{}, shift{};
+  std::optional<std::array<double, 6>> range;
+  Triple low{}, high{};  // allowed cells before the shift, high exclusive: spatial shape, and what
+                         // the range holds
+  Triple shifted_origin() const {
+    return {origin[0] + shift[0] * size[0], origin[1] + shift[1] * size[1],
+            origin[2] + shift[2] * size[2]};
+  }
+};
+
+// Cells before the shift, of the points that are finite and inside.
+struct CellStatistics {
+  std::int64_t non_finite = 0, outside = 0;
+  Triple min{HUGE_VAL, HUGE_VAL, HUGE_VAL}, max{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL};
+  void merge(const CellStatistics& other);
+  bool is_empty() const { return min[0] > max[0]; }
+  bool fit(const Triple& shift) const;  // into the key range
+};
+
+VoxelGrid make_grid(const VoxelizeOptions& options);  // unshifted; Error names size, range or shape
+
+// Keys of all points of a cloud; kNoKey for dropped ones and for those whose cell does not fit.
+CellStatistics assign_keys(const io::Cloud& cloud, const VoxelGrid& grid, std::int32_t batch,
+                           std::span<Key> keys);
+
+// Moves the grid so that the cells fit the key; Error when no shift does.
+void shift_to_fit(VoxelGrid& grid, const CellStatistics& statistics);
+
+std::string to_string(const Triple& values);  // "1, 2.5, 3", shortest digits
+
+}  // namespace sparseconv::detail

@@ -5,3 +5,22 @@ if(SPARSECONV_HDF5)
 else()
   list(APPEND IO_SOURCES no_hdf5.cpp)
 endif()
+# The simulator gives the same bytes on every machine: no multiply and add may be contracted into one rounding.
+set(IO_SIMULATOR_SOURCES
+  simulator.cpp
+  simulator/buildings.cpp
+  simulator/furniture.cpp
+  simulator/ground.cpp
+  simulator/intersect.cpp
+  simulator/kerbside.cpp
+  simulator/lots.cpp
+  simulator/math.cpp
+  simulator/people.cpp
+  simulator/plants.cpp
+  simulator/scene.cpp
+  simulator/sensors.cpp
+  simulator/street.cpp
+  simulator/traffic.cpp
+  simulator/vehicles.cpp)
+set_source_files_properties(${IO_SIMULATOR_SOURCES} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+list(APPEND IO_SOURCES ${IO_SIMULATOR_SOURCES})

@@ -1,0 +1,43 @@
+// Named sensors, and what a sensor makes of the surface that a beam has met.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/simulator/scene.hpp"
+
+namespace io::simulator {
+
+struct Sensor {
+  std::string name;
+  std::vector<double> elevations;  // degrees, highest first
+  int azimuths = 0;                // steps a turn
+  double rate = 10;                // turns a second
+  double height = 1.73;            // above the ground
+  double nearest = 0.9, farthest = 120;
+  double noise = 0.02;     // metres, standard deviation at 20 m
+  double dropout = 0.01;   // share of beams lost at random
+  double sensitivity = 1;  // range at which a dim surface is lost, relative to hdl64
+  double gain = 1;         // of the intensity
+};
+
+Sensor make_sensor(std::string_view name);  // Error lists the names
+std::vector<std::string> sensor_names();
+
+// How intensities come about, besides the surface.
+struct Calibration {
+  double gain = 1, power = 1, floor = 0;
+};
+
+struct Return {
+  double range = 0, intensity = 0;
+  Label label = Label::ignore;
+  std::uint16_t instance = 0;
+};
+
+// The return of a beam, or nothing when it is lost. Depends on ray.id alone besides its arguments.
+std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration, const Ray& ray,
+                            const Hit& hit);
+
+}  // namespace io::simulator

@@ -77,14 +77,14 @@ constexpr Index collision(const Swizzle& swizzle, Index active) {
 namespace detail {
 
 // The modes of a list of values that starts at 0, if it is a layout.
-constexpr std::optional<Modes> fit_modes(const std::vector<Index>& values) {
+constexpr Answer<Modes> fit_modes(const std::vector<Index>& values) {
   Modes out;
   const Index count = static_cast<Index>(values.size());
   for (Index unit = 1; unit < count;) {
     const Index step = values[static_cast<std::size_t>(unit)], left = count / unit;
     Index run = 1;
     while (run < left && values[static_cast<std::size_t>(run * unit)] == run * step) ++run;
-    if (left % run != 0) return std::nullopt;
+    if (left % run != 0) return "the values are no layout";
     out.push_back({run, step});
     unit *= run;
   }
@@ -119,24 +119,25 @@ constexpr std::vector<Modes> slice_by_bits(const Swizzle& swizzle, Index fixed,
   return found;
 }
 
-constexpr std::optional<LayoutTree> slice_by_values(const Swizzle& swizzle, Index fixed,
-                                                    const LayoutTree& kept) {
+constexpr Answer<LayoutTree> slice_by_values(const Swizzle& swizzle, Index fixed,
+                                             const LayoutTree& kept) {
   const Index base = swizzle(fixed);
   std::vector<Modes> found;
   for (const Mode& m : leaves(kept)) {
     std::vector<Index> values;
     for (Index c = 0; c < m.size.value(); ++c)
       values.push_back(swizzle(fixed + c * m.stride.value()) - base);
-    const std::optional<Modes> modes = fit_modes(values);
-    if (!modes) return std::nullopt;
-    found.push_back(*modes);
+    const Answer<Modes> modes = fit_modes(values);
+    if (!modes) return modes.refusal;
+    found.push_back(modes.value);
   }
   std::size_t next = 0;
   LayoutTree plain = refined(kept, found, next);
   const Modes flat_plain = leaves(plain), flat_kept = leaves(kept);
   for (Index i = 0; i < size(flat_kept).value(); ++i)
     if (base + value_at(flat_plain, i) != swizzle(fixed + value_at(flat_kept, i)))
-      return std::nullopt;
+
+      return "the swizzle ties bits that both vary";
   return plain;
 }
 
@@ -158,7 +159,7 @@ constexpr Slice slice(const ComposedTree& a, const SliceCoord& coord) {
       list.push_back(mode(a.inner, k));
   }
   const LayoutTree kept = LayoutTree::tuple(std::move(list));
-  Slice out{.base = a.swizzle(fixed), .swizzled = {a.swizzle, fixed, kept}};
+  Slice out{false, a.swizzle(fixed), {}, {a.swizzle, fixed, kept}};
   const Index active = active_bits(kept);
   if (collision(a.swizzle, active) == 0 && (fixed & active) == 0 &&
       detail::has_separate_bits(leaves(kept))) {
@@ -166,9 +167,9 @@ constexpr Slice slice(const ComposedTree& a, const SliceCoord& coord) {
     out.plain = detail::refined(kept, detail::slice_by_bits(a.swizzle, fixed, kept), next);
     out.is_plain = true;
   } else if (size(kept).value() <= detail::kEnumerationLimit) {
-    const std::optional<LayoutTree> plain = detail::slice_by_values(a.swizzle, fixed, kept);
-    out.is_plain = plain.has_value();
-    if (plain) out.plain = *plain;
+    const Answer<LayoutTree> plain = detail::slice_by_values(a.swizzle, fixed, kept);
+    out.is_plain = static_cast<bool>(plain);
+    if (plain) out.plain = plain.value;
   }
   return out;
 }

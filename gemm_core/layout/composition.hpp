@@ -10,8 +10,6 @@
 // ((4,4):(1,100) o (3,2):(1,2), whose last value is 100, not 4). It is exact, and it refuses no
 // composition that is a layout unless the effects of two simultaneous carries happen to cancel.
 #pragma once
-#include <optional>
-
 #include "gemm_core/layout/coalesce.hpp"
 
 namespace layout {
@@ -128,12 +126,22 @@ constexpr Answer<LayoutTree> composition(const LayoutTree& a, const LayoutTree& 
 }  // namespace detail
 
 // An entry of a tiler: a layout for that mode, or nothing (`_`): the mode stays as it is.
-using Tiler = std::vector<std::optional<LayoutTree>>;
+struct TilerEntry {
+  constexpr TilerEntry() = default;
+  constexpr TilerEntry(LayoutTree a) : layout(std::move(a)), is_named(true) {}
+
+  LayoutTree layout;
+  bool is_named = false;
+};
+using Tiler = std::vector<TilerEntry>;
 
 namespace detail {
 
-constexpr std::optional<LayoutTree> entry(const Tiler& tiler, int k) {
-  return k < static_cast<int>(tiler.size()) ? tiler[static_cast<std::size_t>(k)] : std::nullopt;
+// The layout for mode k, or null where the mode stays as it is.
+constexpr const LayoutTree* entry(const Tiler& tiler, int k) {
+  if (k >= static_cast<int>(tiler.size())) return nullptr;
+  const TilerEntry& named = tiler[static_cast<std::size_t>(k)];
+  return named.is_named ? &named.layout : nullptr;
 }
 
 constexpr Answer<LayoutTree> composition_by_mode(const LayoutTree& a, const Tiler& tiler) {
@@ -141,9 +149,12 @@ constexpr Answer<LayoutTree> composition_by_mode(const LayoutTree& a, const Tile
     return "the tiler has more entries than the layout has modes";
   std::vector<LayoutTree> list;
   for (int k = 0; k < rank(a); ++k) {
-    const std::optional<LayoutTree> inner = entry(tiler, k);
-    Answer<LayoutTree> part =
-        inner ? composition(mode(a, k), *inner) : Answer<LayoutTree>(mode(a, k));
+    const LayoutTree* inner = entry(tiler, k);
+    if (inner == nullptr) {
+      list.push_back(mode(a, k));
+      continue;
+    }
+    Answer<LayoutTree> part = composition(mode(a, k), *inner);
     if (!part) return part;
     list.push_back(std::move(part.value));
   }

@@ -25,8 +25,8 @@ constexpr Answer<TileSplit> split(const LayoutTree& a, const Tiler& tiler) {
     return "the tiler has more entries than the layout has modes";
   TileSplit parts;
   for (int k = 0; k < rank(a); ++k) {
-    const std::optional<LayoutTree> tile = entry(tiler, k);
-    if (!tile) {
+    const LayoutTree* tile = entry(tiler, k);
+    if (tile == nullptr) {
       parts.untouched.push_back(mode(a, k));
       continue;
     }
@@ -48,9 +48,12 @@ constexpr Answer<LayoutTree> logical_divide_by_mode(const LayoutTree& a, const T
     return "the tiler has more entries than the layout has modes";
   std::vector<LayoutTree> list;
   for (int k = 0; k < rank(a); ++k) {
-    const std::optional<LayoutTree> tile = entry(tiler, k);
-    const Answer<LayoutTree> part =
-        tile ? logical_divide(mode(a, k), *tile) : Answer<LayoutTree>(mode(a, k));
+    const LayoutTree* tile = entry(tiler, k);
+    if (tile == nullptr) {
+      list.push_back(mode(a, k));
+      continue;
+    }
+    const Answer<LayoutTree> part = logical_divide(mode(a, k), *tile);
     if (!part) return part;
     list.push_back(part.value);
   }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "gemm_core/layout/composed.hpp"
-#include "gemm_core/layout/tree.hpp"
+#include "gemm_core/layout/layout.hpp"
 
 namespace layout {
 
@@ -21,6 +21,11 @@ inline std::string print(const IntTree& tree) {
 
 inline std::string print(const LayoutTree& a) { return print(shape(a)) + ":" + print(stride(a)); }
 
+template <IsLayout L>
+std::string print(const L& a) {
+  return print(to_tree(a));
+}
+
 inline std::string print(const Swizzle& s) {
   return "Sw<" + std::to_string(s.bits) + "," + std::to_string(s.base) + "," +
          std::to_string(s.shift) + ">";
@@ -34,6 +39,10 @@ inline std::ostream& operator<<(std::ostream& out, const IntTree& tree) {
   return out << print(tree);
 }
 inline std::ostream& operator<<(std::ostream& out, const LayoutTree& a) { return out << print(a); }
+template <IsLayout L>
+std::ostream& operator<<(std::ostream& out, const L& a) {
+  return out << print(a);
+}
 inline std::ostream& operator<<(std::ostream& out, const Swizzle& s) { return out << print(s); }
 inline std::ostream& operator<<(std::ostream& out, const ComposedTree& a) {
   return out << print(a);

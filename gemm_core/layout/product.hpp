@@ -16,8 +16,8 @@ constexpr Answer<LayoutTree> logical_product(const LayoutTree& a, const LayoutTr
 
 constexpr LayoutTree padded(const LayoutTree& a, int wanted_rank) {
   std::vector<LayoutTree> list;
-  for (int k = 0; k < std::max(rank(a), wanted_rank); ++k)
-    list.push_back(k < rank(a) ? mode(a, k) : LayoutTree(Mode{1, 0}));
+  for (int k = 0; k < rank(a); ++k) list.push_back(mode(a, k));
+  for (int k = rank(a); k < wanted_rank; ++k) list.push_back(Mode{1, 0});
   return LayoutTree::tuple(std::move(list));
 }
 
@@ -31,8 +31,10 @@ constexpr Answer<LayoutTree> ranked_product(const LayoutTree& a, const LayoutTre
   std::vector<LayoutTree> list;
   for (int k = 0; k < modes; ++k) {
     const LayoutTree &block = mode(both.value.modes[0], k), &copy = mode(both.value.modes[1], k);
-    list.push_back(order == CopyOrder::block_fastest ? LayoutTree::tuple({block, copy})
-                                                     : LayoutTree::tuple({copy, block}));
+    if (order == CopyOrder::block_fastest)
+      list.push_back(LayoutTree::tuple({block, copy}));
+    else
+      list.push_back(LayoutTree::tuple({copy, block}));
   }
   return LayoutTree::tuple(std::move(list));
 }

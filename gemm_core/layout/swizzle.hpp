@@ -23,6 +23,9 @@ struct Swizzle {
   BASE_HD constexpr Index source_mask() const {
     return ((Index(1) << bits) - 1) << (base + (shift > 0 ? shift : 0));
   }
+  BASE_HD constexpr Index target_mask() const {
+    return ((Index(1) << bits) - 1) << (base + (shift > 0 ? 0 : -shift));
+  }
   BASE_HD constexpr Index operator()(Index x) const {
     const Index source = x & source_mask();
     return x ^ (shift < 0 ? source << -shift : source >> shift);

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gemm_core/base/tensor.hpp"
@@ -17,7 +18,7 @@ namespace sparseconv {
 
 enum class Op : std::uint8_t {
   conv, inverse_conv, conv_transpose, linear, batch_norm, relu, leaky_relu, sigmoid, add, concat,
-  max_pool, avg_pool, sum_pool, global_max_pool, global_avg_pool, to_dense, devoxelize,
+  max_pool, avg_pool, sum_pool, global_max_pool, global_avg_pool, to_dense, devoxelize, merge,
 };
 std::string_view name(Op op);
 Op parse_op(std::string_view text);
@@ -34,6 +35,8 @@ struct Node {
   std::string pair;                    // inverse_conv
   double eps = 1e-5, negative_slope = 0.01;
   bool trilinear = false;              // devoxelize
+  bool implicit_zero = false;          // max_pool: also compares with 0, as spconv does
+  std::vector<std::array<int, 3>> scales;  // merge: one an input; coordinates are multiplied by it
   std::map<std::string, base::Tensor> weights;  // "weight", "bias", "running_mean", "running_var": f32, CPU
 };
 
@@ -61,6 +64,9 @@ struct Model {
 
 // Channels of every node's output and checks of every weight; sorts nodes topologically. Throws naming the node.
 std::map<std::string, std::int64_t> validate(Model& model);
+
+// The parameters that a node with `in_channels` inputs stores, and the shape of each: what weight files must hold.
+std::map<std::string, base::Dims> parameter_shapes(const Node& node, std::int64_t in_channels);
 
 Model parse_model_graph(const std::string& json_text);                // graph only, no weights yet
 std::string model_graph_json(const Model& model);

@@ -1,0 +1,302 @@
+#include "sparseconv/engine.hpp"
+
+#include <chrono>
+#include <cmath>
+
+#include "gemm_core/base/parallel.hpp"
+#include "sparseconv/executor.hpp"
+
+namespace sparseconv {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : " ") + name;
+  return text;
+}
+
+std::string to_string(const std::array<std::int64_t, 3>& v) {
+  return base::concat("[", v[0], ", ", v[1], ", ", v[2], "]");
+}
+
+VoxelizeOptions voxelize_options(const ModelInput& input) {
+  VoxelizeOptions options;
+  options.voxel_size = input.voxel_size;
+  options.range = input.range;
+  options.spatial_shape = input.spatial_shape;
+  options.reduce = input.reduce;
+  options.features = input.features;
+  options.defaults = input.defaults;
+  return options;
+}
+
+// Values that are not finite are read as 0, as voxelize reads those of a cloud. Returns a warning, or nothing.
+std::string clear_non_finite(base::Tensor& features) {
+  std::int64_t bad = 0;
+  base::visit_dtype<float, base::half_t>(features.dtype(), "features", [&]<class T>() {
+    const base::Tensor& original = features;
+    const T* values = original.data<T>();
+    for (std::int64_t i = 0; i < original.numel(); ++i) {
+      bad += !std::isfinite(static_cast<float>(values[i]));
+    }
+    if (bad == 0) return;
+    base::Tensor cleared = original.clone();
+    T* to = cleared.data<T>();
+    for (std::int64_t i = 0; i < cleared.numel(); ++i) {
+      if (!std::isfinite(static_cast<float>(to[i]))) to[i] = T(0.0f);
+    }
+    features = cleared;
+  });
+  return bad == 0 ? "" : base::concat("features: ", bad, " non-finite values are read as 0");
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(Model m, const EngineOptions& options)
+      : model((validate(m), std::move(m))),
+        plan(make_plan(model)),
+        threads(options.threads),
+        executor(make_executor(plan, {.device = base::parse_device(options.device),
+                                      .dtype = base::parse_dtype(options.dtype),
+                                      .cache_maps = options.cache_maps})) {}
+
+  Model model;
+  Plan plan;
+  base::Threads threads;
+  std::unique_ptr<Executor> executor;
+
+  std::vector<Result> run_clouds(std::span<const io::Cloud* const> clouds) const;
+  Result run_voxels(SparseTensor input) const;
+  SparseTensor within_shape(const SparseTensor& input) const;
+  std::vector<std::array<double, 3>> positions(std::span<const io::Cloud* const> clouds,
+                                               const Voxels& voxels) const;
+  Result part_of(const FrameOutput& whole, const Voxels& voxels, std::int32_t batch) const;
+};
+
+namespace {
+
+struct RowRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+// Rows of one batch entry; voxelised and derived coordinates are sorted by batch first.
+RowRange rows_of_batch(const Coordinates& coordinates, std::int32_t batch) {
+  const auto coords = coordinates.coords();
+  const auto first = std::partition_point(coords.begin(), coords.end(),
+                                          [&](const Coord& c) { return c.batch < batch; });
+  const auto last =
+      std::partition_point(first, coords.end(), [&](const Coord& c) { return c.batch == batch; });
+  return {first - coords.begin(), last - coords.begin()};
+}
+
+base::Tensor rows_of(const base::Tensor& tensor, RowRange rows) {
+  base::Dims shape = tensor.shape();
+  shape[0] = rows.size();
+  auto part = base::Tensor::empty(shape, tensor.dtype());
+  const std::int64_t stride = tensor.shape()[0] == 0 ? 0 : tensor.numel() / tensor.shape()[0];
+  const float* from = tensor.numel() == 0 ? nullptr : tensor.data<float>() + rows.begin * stride;
+  if (part.numel() > 0) std::copy(from, from + part.numel(), part.data<float>());
+  return part;
+}
+
+CoordinatesPtr coordinates_of_batch(const Coordinates& all, RowRange rows) {
+  std::vector<Key> keys;
+  keys.reserve(static_cast<std::size_t>(rows.size()));
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    Coord c = all.coords()[static_cast<std::size_t>(row)];
+    c.batch = 0;
+    keys.push_back(pack(c));
+  }
+  return Coordinates::from_sorted_keys(std::move(keys),
+                                       {.batch_size = 1, .spatial_shape = all.spatial_shape()});
+}
+
+RowRange points_of_cloud(std::span<const io::Cloud* const> clouds, std::int32_t cloud) {
+  RowRange points;
+  for (std::int32_t i = 0; i < cloud; ++i) points.begin += clouds[static_cast<std::size_t>(i)]->size();
+  points.end = points.begin + clouds[static_cast<std::size_t>(cloud)]->size();
+  return points;
+}
+
+Output output_of_batch(const Output& whole, std::int32_t batch, RowRange points) {
+  Output part;
+  part.node = whole.node;
+  part.per_point = whole.per_point;
+  part.on_input = whole.on_input;
+  if (whole.dense.defined()) {
+    part.dense = rows_of(whole.dense, {batch, batch + 1});
+  } else if (whole.per_point) {
+    part.sparse.features = rows_of(whole.sparse.features, points);
+  } else {
+    const RowRange rows = rows_of_batch(*whole.sparse.coordinates, batch);
+    part.sparse.coordinates = coordinates_of_batch(*whole.sparse.coordinates, rows);
+    part.sparse.features = rows_of(whole.sparse.features, rows);
+  }
+  return part;
+}
+
+}  // namespace
+
+// Where points lie among the cells of the input, in centre coordinates.
+std::vector<std::array<double, 3>> Engine::Impl::positions(
+    std::span<const io::Cloud* const> clouds, const Voxels& voxels) const {
+  std::vector<std::array<double, 3>> result;
+  for (std::size_t c = 0; c < clouds.size(); ++c) {
+    const auto& origin = voxels.origins[c];
+    for (std::int64_t i = 0; i < clouds[c]->size(); ++i) {
+      auto position = clouds[c]->position(i);
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        position[axis] = (position[axis] - origin[axis]) / voxels.voxel_size[axis] - 0.5;
+      }
+      result.push_back(position);
+    }
+  }
+  return result;
+}
+
+std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> clouds) const {
+  ENSURE(clouds.size() <= static_cast<std::size_t>(kBatchMax), "engine: a batch of ", clouds.size(),
+         " clouds, at most ", kBatchMax);
+  if (clouds.empty()) return {};
+  const auto start = Clock::now();
+  const Voxels voxels = voxelize(clouds, voxelize_options(model.input));
+  FrameInput frame{.voxels = voxels.tensor, .has_points = true, .point_rows = voxels.point_to_voxel};
+  std::vector<std::array<double, 3>> where;
+  if (plan.needs_positions) where = positions(clouds, voxels);
+  frame.point_positions = where;
+  FrameOutput whole;
+  whole.timing.voxelize = milliseconds_since(start);
+  executor->run(frame, whole);
+
+  std::vector<Result> results;
+  for (std::int32_t batch = 0; batch < static_cast<std::int32_t>(clouds.size()); ++batch) {
+    const RowRange points = points_of_cloud(clouds, batch);
+    const RowRange rows = rows_of_batch(*voxels.tensor.coordinates, batch);
+    Result result;
+    if (clouds.size() == 1) {
+      result.outputs = std::move(whole.outputs);
+    } else {
+      for (const Output& output : whole.outputs) {
+        result.outputs.push_back(output_of_batch(output, batch, points));
+      }
+    }
+    result.classes = model.classes;
+    result.class_ids = model.class_ids;
+    result.has_points = true;
+    result.points = points.size();
+    result.voxels = rows.size();
+    result.point_to_voxel.assign(voxels.point_to_voxel.begin() + points.begin,
+                                 voxels.point_to_voxel.begin() + points.end);
+    for (auto& row : result.point_to_voxel) {
+      if (row < 0) {
+        ++result.dropped;
+      } else {
+        row -= rows.begin;
+      }
+    }
+    if (batch == 0) result.warnings = voxels.warnings;
+    result.memory = whole.memory;
+    result.timing = whole.timing;
+    results.push_back(std::move(result));
+  }
+  const double total = milliseconds_since(start);
+  for (Result& result : results) result.timing.total = total;
+  return results;
+}
+
+// The input with the spatial shape that holds for it: its own, else the model's.
+SparseTensor Engine::Impl::within_shape(const SparseTensor& input) const {
+  const auto& of_model = model.input.spatial_shape;
+  const auto& of_input = input.coordinates->spatial_shape();
+  if (!of_model || of_model == of_input) return input;
+  ENSURE(!of_input, "the input has spatial shape ", to_string(*of_input), ", the model ",
+         to_string(*of_model));
+  const auto coords = input.coordinates->coords();
+  auto bounded = Coordinates::create({coords.begin(), coords.end()},
+                                     {.batch_size = input.coordinates->batch_size(),
+                                      .spatial_shape = of_model});
+  return {std::move(bounded), input.features};
+}
+
+Result Engine::Impl::run_voxels(SparseTensor input) const {
+  const auto start = Clock::now();
+  ENSURE(input.coordinates != nullptr, "engine: the input has no coordinates");
+  input.check("engine");
+  ENSURE(input.channels() == model.in_channels(), "the input has ", input.channels(),
+         " channels, the model takes ", model.in_channels(), " (", joined(model.input.features),
+         ")");
+  Result result;
+  const std::string warning = clear_non_finite(input.features);
+  if (!warning.empty()) result.warnings.push_back(warning);
+  FrameInput frame{.voxels = within_shape(input)};
+  FrameOutput whole;
+  executor->run(frame, whole);
+  result.outputs = std::move(whole.outputs);
+  result.classes = model.classes;
+  result.class_ids = model.class_ids;
+  result.points = result.voxels = input.rows();
+  result.timing = whole.timing;
+  result.memory = whole.memory;
+  result.timing.total = milliseconds_since(start);
+  return result;
+}
+
+Engine::Engine(Model model, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(model), options)) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+
+const Model& Engine::model() const { return impl_->model; }
+
+std::vector<Result> Engine::run(std::span<const io::Cloud* const> clouds) const {
+  std::vector<Result> results;
+  impl_->threads.run([&] { results = impl_->run_clouds(clouds); });
+  return results;
+}
+
+Result Engine::run(const io::Cloud& cloud) const {
+  const io::Cloud* const clouds[] = {&cloud};
+  return std::move(run(clouds)[0]);
+}
+
+Result Engine::run(const SparseTensor& input) const {
+  Result result;
+  impl_->threads.run([&] { result = impl_->run_voxels(input); });
+  return result;
+}
+
+Result Engine::run(const VoxelFile& file) const {
+  Result result = run(file.tensor);
+  const ModelInput& wanted = impl_->model.input;
+  if (!file.feature_names.empty() && file.feature_names != wanted.features) {
+    result.warnings.push_back("features are '" + joined(file.feature_names) +
+                              "', the model was made for '" + joined(wanted.features) + "'");
+  }
+  result.point_to_voxel = file.point_to_voxel;
+  return result;
+}
+
+std::vector<Engine::StepTime> Engine::profile(const SparseTensor& input) const {
+  std::vector<StepTime> steps;
+  impl_->threads.run([&] {
+    FrameOutput output;
+    auto last = Clock::now();
+    output.after_step = [&](std::size_t index) {
+      steps.push_back({impl_->plan.steps[index].node, milliseconds_since(last)});
+      last = Clock::now();
+    };
+    impl_->executor->run({.voxels = impl_->within_shape(input)}, output);
+    if (!steps.empty()) steps[0].milliseconds = std::max(0.0, steps[0].milliseconds - output.timing.maps);
+  });
+  return steps;
+}
+
+}  // namespace sparseconv

@@ -1,0 +1,14 @@
+#include "sparseconv/executor.hpp"
+
+namespace sparseconv {
+
+std::unique_ptr<Executor> make_executor(const Plan& plan, const ExecutorOptions& options) {
+  using base::DType;
+  const DType dtype = options.dtype;
+  ENSURE(dtype == DType::f32 || dtype == DType::tf32 || dtype == DType::f16 || dtype == DType::bf16,
+         "engine: dtype ", base::name(dtype), " is none of fp32, tf32, fp16, bf16");
+  return options.device.is_cpu() ? make_cpu_executor(plan, options)
+                                 : make_cuda_executor(plan, options);
+}
+
+}  // namespace sparseconv

@@ -1,0 +1,67 @@
+#include "sparseconv/result.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sparseconv {
+
+const Output& Result::label_output() const {
+  const auto wanted = static_cast<std::int64_t>(classes.size());
+  ENSURE(wanted > 0, "labels: the model has no classes");
+  const Output* elsewhere = nullptr;
+  for (const Output& output : outputs) {
+    const bool is_sparse = output.sparse.features.defined();
+    if (!is_sparse || output.sparse.channels() != wanted) continue;
+    if (output.per_point || output.on_input) return output;
+    elsewhere = &output;
+  }
+  ENSURE(elsewhere == nullptr, "labels: output '", elsewhere->node, "' has ", wanted,
+         " channels, but its rows are not those of the input; end the network with an inverse_conv "
+         "or a devoxelize");
+  base::fail("labels: no output has ", wanted, " channels, as many as the model has classes");
+}
+
+// The row of `output` that speaks for a row of labels, or -1.
+std::int64_t Result::row_of(const Output& output, std::int64_t row) const {
+  if (!has_points) return row;
+  const std::int64_t voxel = point_to_voxel[static_cast<std::size_t>(row)];
+  return output.per_point && voxel >= 0 ? row : voxel;
+}
+
+std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
+  const Output& output = label_output();
+  const auto channels = static_cast<std::ptrdiff_t>(classes.size());
+  const float* values = output.sparse.features.data<float>();
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(label_rows()), dropped_label);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::int64_t row = row_of(output, static_cast<std::int64_t>(i));
+    if (row < 0) continue;
+    const float* first = values + row * channels;
+    const auto best = std::max_element(first, first + channels) - first;
+    labels[i] = static_cast<std::int32_t>(class_ids[static_cast<std::size_t>(best)]);
+  }
+  return labels;
+}
+
+base::Tensor Result::scores() const {
+  const Output& output = label_output();
+  const auto channels = static_cast<std::int64_t>(classes.size());
+  const float* values = output.sparse.features.data<float>();
+  auto scores = base::Tensor::zeros({label_rows(), channels}, base::DType::f32);
+  float* to = scores.data<float>();
+  for (std::int64_t i = 0; i < scores.size(0); ++i, to += channels) {
+    const std::int64_t row = row_of(output, i);
+    if (row < 0) continue;
+    const float* from = values + row * channels;
+    const float largest = *std::max_element(from, from + channels);
+    double sum = 0;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      to[c] = std::exp(from[c] - largest);
+      sum += to[c];
+    }
+    for (std::int64_t c = 0; c < channels; ++c) to[c] = static_cast<float>(to[c] / sum);
+  }
+  return scores;
+}
+
+}  // namespace sparseconv

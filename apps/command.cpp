@@ -31,7 +31,8 @@ std::string general_help(const std::vector<Command>& commands) {
       "       sparseconv COMMAND --help      options and examples of a command\n"
       "       sparseconv --version\n\n"
       "Commands:\n{}\n"
-      "Results go to stdout, messages and progress to stderr. Exit status: 0 all done, 1 some inputs\n"
+      "Results go to stdout, messages and progress to stderr. Exit status: 0 all done, 1 some "
+      "inputs\n"
       "failed (each named with the reason), 2 wrong usage.\n",
       list_of_commands(commands, ""));
 }
@@ -44,7 +45,8 @@ std::string help(const Command& command) {
                      command.name, command.usage, options.str(), command.examples);
 }
 
-// Positional arguments are gathered under a hidden option, so that they may stand anywhere between the others.
+// Positional arguments are gathered under a hidden option, so that they may stand anywhere between
+// the others.
 Arguments parse(const Command& command, const std::vector<std::string>& words) {
   po::options_description all;
   all.add(command.options);

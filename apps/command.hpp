@@ -1,12 +1,12 @@
-// The framework of the command line. One file a command; each gives one function that describes it, and commands.cpp
-// lists those functions. What a command prints goes through messages.hpp (stderr) and results.hpp (stdout).
+// The framework of the command line. One file a command; each gives one function that describes it,
+// and commands.cpp lists those functions. What a command prints goes through messages.hpp (stderr)
+// and results.hpp (stdout).
 //
 //   Command info_command() {
-//     Command command{.name = "info", .summary = "what files hold", .usage = "FILE...", .examples = "sparseconv info a.pcd"};
-//     command.options.add_options()("json", "one JSON document on stdout");
-//     command.min_inputs = 1;
-//     command.run = [](const Arguments& arguments) { return print_info(arguments.inputs()); };
-//     return command;
+//     Command command{.name = "info", .summary = "what files hold", .usage = "FILE...", .examples =
+//     "sparseconv info a.pcd"}; command.options.add_options()("json", "one JSON document on
+//     stdout"); command.min_inputs = 1; command.run = [](const Arguments& arguments) { return
+//     print_info(arguments.inputs()); }; return command;
 //   }
 #pragma once
 #include <boost/program_options.hpp>
@@ -29,9 +29,10 @@ class UsageError : public base::Error {
   using base::Error::Error;
 };
 
-#define ENSURE_USAGE(condition, ...)                                                         \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]] throw ::apps::UsageError(::base::concat(__VA_ARGS__));    \
+#define ENSURE_USAGE(condition, ...)                         \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      throw ::apps::UsageError(::base::concat(__VA_ARGS__)); \
   } while (0)
 
 // The parsed options and inputs of one call.
@@ -42,8 +43,12 @@ class Arguments {
 
   const std::vector<std::string>& inputs() const { return inputs_; }  // what is no option, in order
   bool has(const std::string& option) const { return values_.count(option) != 0; }
-  template <class T> T get(const std::string& option) const { return values_[option].as<T>(); }
-  template <class T> T get_or(const std::string& option, T otherwise) const {
+  template <class T>
+  T get(const std::string& option) const {
+    return values_[option].as<T>();
+  }
+  template <class T>
+  T get_or(const std::string& option, T otherwise) const {
     return has(option) ? get<T>(option) : otherwise;
   }
   std::string text(const std::string& option) const { return get_or<std::string>(option, ""); }
@@ -68,11 +73,18 @@ struct Command {
 // Every command, in the order of the help. The one list (commands.cpp).
 std::vector<Command> all_commands();
 
-// `sparseconv WORDS...`: finds the command, parses, runs, and turns what is thrown into messages and an exit status.
+// `sparseconv WORDS...`: finds the command, parses, runs, and turns what is thrown into messages
+// and an exit status.
 int run_command_line(const std::vector<std::string>& words);
 
 // Short for boost::program_options::value<T>().
-template <class T> auto value() { return boost::program_options::value<T>(); }
-template <class T> auto value(T otherwise) { return value<T>()->default_value(std::move(otherwise)); }
+template <class T>
+auto value() {
+  return boost::program_options::value<T>();
+}
+template <class T>
+auto value(T otherwise) {
+  return value<T>()->default_value(std::move(otherwise));
+}
 
 }  // namespace apps

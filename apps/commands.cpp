@@ -4,8 +4,8 @@
 namespace apps {
 
 std::vector<Command> all_commands() {
-  std::vector<Command> commands;
-  return commands;
+  return {info_command(),       convert_command(),    voxelize_command(),
+          model_init_command(), model_info_command(), run_command()};
 }
 
 }  // namespace apps

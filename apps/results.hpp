@@ -9,8 +9,8 @@ namespace apps {
 
 using Json = nlohmann::ordered_json;  // keys stay in the order they were put
 
-// Two-space indented, one newline at the end. Bytes that are no UTF-8 (a path may hold any) become U+FFFD; numbers do
-// not depend on the locale; NaN and infinity become null.
+// Two-space indented, one newline at the end. Bytes that are no UTF-8 (a path may hold any) become
+// U+FFFD; numbers do not depend on the locale; NaN and infinity become null.
 void print_json(const Json& document);
 void print_text(std::string_view text);  // as it is
 

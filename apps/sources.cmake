@@ -1,7 +1,26 @@
 set(APPS_SOURCES
+  batch/file_batch.cpp
+  batch/inputs.cpp
+  batch/interrupt.cpp
+  batch/pipeline.cpp
+  batch/report.cpp
+  batch/result_log.cpp
   command.cpp
   commands.cpp
+  convert_command.cpp
+  info/describe.cpp
+  info/describe_model.cpp
+  info/text.cpp
+  info_command.cpp
   messages.cpp
+  model_command.cpp
+  read_options.cpp
   results.cpp
+  run/memory.cpp
+  run/npy_writer.cpp
+  run/result_writer.cpp
+  run_command.cpp
   values.cpp
+  voxel_labels.cpp
+  voxelize_command.cpp
   main.cpp)

@@ -66,8 +66,8 @@ std::array<double, 3> parse_triple(std::string_view option, std::string_view tex
 std::array<double, 3> parse_voxel_size(std::string_view option, std::string_view text) {
   auto n = parse_numbers(option, text);
   if (n.size() == 1) n = {n[0], n[0], n[0]};
-  ENSURE_USAGE(n.size() == 3 && std::ranges::all_of(n, [](double v) { return v > 0; }), "--", option,
-               ": expected a positive size or vx,vy,vz, got \"", text, "\"");
+  ENSURE_USAGE(n.size() == 3 && std::ranges::all_of(n, [](double v) { return v > 0; }), "--",
+               option, ": expected a positive size or vx,vy,vz, got \"", text, "\"");
   return {n[0], n[1], n[2]};
 }
 

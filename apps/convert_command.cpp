@@ -1,0 +1,108 @@
+#include <filesystem>
+
+#include "apps/batch/file_batch.hpp"
+#include "apps/commands.hpp"
+#include "apps/read_options.hpp"
+#include "apps/values.hpp"
+
+namespace apps {
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Conversion {
+  Inputs inputs;
+  std::vector<fs::path> outputs;
+  fs::path folder;  // of a batch
+  io::ReadOptions read;
+  io::WriteOptions write;
+};
+
+std::string extension_of(const std::string& format) {
+  for (const io::FormatInfo& info : io::formats()) {
+    if (info.name == format && info.writable) return info.extensions.front();
+  }
+  throw UsageError("--format: " + format + " cannot be written");
+}
+
+Conversion plan(const Arguments& arguments) {
+  Conversion plan;
+  plan.inputs = find_inputs({arguments.inputs()[0]});
+  plan.read = read_options(arguments);
+  plan.write = {.format = arguments.text("format"),
+                .ascii = arguments.has("ascii"),
+                .compressed = arguments.has("compressed")};
+  const fs::path out = arguments.inputs()[1];
+  const bool is_folder = fs::is_directory(out) || arguments.inputs()[1].ends_with('/');
+  if (plan.inputs.is_one_file && !is_folder) {
+    std::error_code error;
+    ENSURE_USAGE(!fs::equivalent(plan.inputs.files[0].path, out, error), "the output is the input ",
+                 out.string());
+    plan.outputs = {out};
+    return plan;
+  }
+  ENSURE_USAGE(!plan.write.format.empty(), "--format is needed to convert into the folder ",
+               out.string());
+  plan.folder = out;
+  plan.outputs = result_paths(plan.inputs.files, out, extension_of(plan.write.format));
+  return plan;
+}
+
+int convert(const Arguments& arguments) {
+  const Conversion conversion = plan(arguments);
+  const std::string signature =
+      "convert " + conversion.write.format + (conversion.write.ascii ? " ascii" : "") +
+      (conversion.write.compressed ? " compressed" : "") + signature_of(conversion.read);
+  FileBatch batch({.command = "convert",
+                   .inputs = conversion.inputs,
+                   .outputs = conversion.outputs,
+                   .folder = conversion.folder,
+                   .signature = signature,
+                   .resume = arguments.has("resume")});
+  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
+  OrderedLoader<io::Cloud> loader(batch.todo().size(), jobs, [&](std::size_t i) {
+    return read_cloud(batch.input(batch.todo()[i]), conversion.read);
+  });
+  while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {
+    const std::size_t file = batch.todo()[loaded->index];
+    if (!loaded->value) {
+      batch.fail(file, loaded->error);
+      continue;
+    }
+    batch.store(file, [&batch, &conversion, file, cloud = std::move(*loaded->value)] {
+      const std::vector<std::string> losses =
+          io::write(batch.output(file), cloud, conversion.write);
+      report_warnings(batch.input(file), cloud.warnings, losses);
+      return Json{{"path", text_of(batch.input(file))},
+                  {"output", text_of(batch.output(file))},
+                  {"points", cloud.size()},
+                  {"losses", losses}};
+    });
+  }
+  return batch.close(arguments.has("json"));
+}
+
+}  // namespace
+
+Command convert_command() {
+  Command command{.name = "convert",
+                  .summary = "a cloud from any readable format to any writable one",
+                  .usage = "IN OUT [options]",
+                  .examples =
+                      "  sparseconv convert scan.pcd scan.ply\n"
+                      "  sparseconv convert scan.las scan.pcd --ascii\n"
+                      "  sparseconv convert scans/ out/ --format ply"};
+  command.options.add_options()("format", value<std::string>(),
+                                "format to write (default: by the extension of OUT)")(
+      "ascii", "the text flavour of the format")("compressed",
+                                                 "the compressed flavour of the format")(
+      "resume", "skip files of a folder that an earlier call has converted in the same way")(
+      "jobs", value<std::string>(), "files read at a time (2)")("json",
+                                                                "one JSON document on stdout");
+  add_read_options(command);
+  command.min_inputs = command.max_inputs = 2;
+  command.run = convert;
+  return command;
+}
+
+}  // namespace apps

@@ -1,0 +1,59 @@
+#include "apps/run/npy_writer.hpp"
+
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace apps {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string header_of(const base::Tensor& tensor) {
+  static_assert(std::endian::native == std::endian::little, "written as it is in memory");
+  std::string shape;
+  for (const std::int64_t extent : tensor.shape()) shape += std::to_string(extent) + ", ";
+  if (tensor.shape().rank() > 1) shape.resize(shape.size() - 2);
+  if (tensor.shape().rank() == 1) shape.pop_back();
+  const char* type = tensor.dtype() == base::DType::f32 ? "<f4" : "<i4";
+  std::string text =
+      std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  text.append(64 - (10 + text.size() + 1) % 64, ' ');  // data starts at a multiple of 64
+  text += '\n';
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+}  // namespace
+
+void write_npy(const fs::path& path, const base::Tensor& tensor) {
+  ENSURE(tensor.dtype() == base::DType::f32 || tensor.dtype() == base::DType::i32,
+         "npy: element type ", base::name(tensor.dtype()), " is not written");
+  const fs::path temporary = path.string() + ".part-" + std::to_string(getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  ENSURE(file, "cannot be written: ", std::strerror(errno));
+  const std::string header = header_of(tensor);
+  const auto bytes = static_cast<std::size_t>(tensor.nbytes());
+  bool is_written = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
+                    std::fwrite(tensor.data(), 1, bytes, file) == bytes && std::fflush(file) == 0;
+  int error = errno;
+  if (std::fclose(file) != 0 && is_written) {
+    is_written = false;
+    error = errno;
+  }
+  if (is_written && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    is_written = false;
+    error = errno;
+  }
+  if (!is_written) std::remove(temporary.c_str());
+  ENSURE(is_written, "cannot be written: ", std::strerror(error));
+}
+
+}  // namespace apps

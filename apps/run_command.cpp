@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "apps/batch/file_batch.hpp"
+#include "apps/commands.hpp"
+#include "apps/read_options.hpp"
+#include "apps/run/memory.hpp"
+#include "apps/run/result_writer.hpp"
+#include "apps/values.hpp"
+#include "sparseconv/engine.hpp"
+
+namespace apps {
+namespace fs = std::filesystem;
+using sparseconv::Engine, sparseconv::Result;
+
+namespace {
+
+struct Settings {
+  fs::path model, folder;
+  io::ReadOptions read;
+  sparseconv::EngineOptions engine;
+  std::string save, format;  // "": by the model, h5
+  int jobs = 2;
+  std::size_t batch = 1;
+  bool resume = false, as_json = false;
+};
+
+Settings settings_of(const Arguments& arguments) {
+  Settings settings{.model = arguments.required("model"),
+                    .folder = arguments.required("output"),
+                    .read = read_options(arguments)};
+  settings.save = choice_option(arguments, "save", "", {"", "labels", "scores", "features"});
+  settings.format = choice_option(arguments, "format", "h5", {"h5", "npy", "ply", "pcd", "label"});
+  settings.engine.device = arguments.get_or<std::string>("device", "cpu");
+  try {
+    base::parse_device(settings.engine.device);
+  } catch (const base::Error& error) {
+    throw UsageError(std::string("--device: ") + error.what());
+  }
+  settings.engine.dtype =
+      choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16"});
+  settings.engine.threads = static_cast<int>(integer_option(arguments, "threads", 0, 1, 4096));
+  settings.jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
+  settings.batch = static_cast<std::size_t>(integer_option(arguments, "batch", 1, 1, 1024));
+  settings.resume = arguments.has("resume");
+  settings.as_json = arguments.has("json");
+  return settings;
+}
+
+RunInput read_input(const fs::path& path, const io::ReadOptions& options) {
+  check_is_file(path);
+  if (sparseconv::is_voxel_file(path)) return {.voxels = sparseconv::read_voxel_file(path)};
+  return {.cloud = io::read(path, options)};
+}
+
+Json timing_json(const sparseconv::RunTiming& timing) {
+  return {{"voxelize_ms", timing.voxelize},
+          {"maps_ms", timing.maps},
+          {"network_ms", timing.network},
+          {"total_ms", timing.total}};
+}
+
+// Largest parts over the files of a batch: what the process must have had room for.
+struct MemoryParts {
+  std::int64_t start = resident_bytes();  // before the model was loaded
+  sparseconv::RunMemory largest;
+
+  void note(const sparseconv::RunMemory& run) {
+    largest.weights = std::max(largest.weights, run.weights);
+    largest.maps = std::max(largest.maps, run.maps);
+    largest.activations = std::max(largest.activations, run.activations);
+    largest.largest_two_tensors = std::max(largest.largest_two_tensors, run.largest_two_tensors);
+  }
+  Json json() const {
+    return {
+        {"peak", peak_resident_bytes()},      {"start", start},
+        {"weights", largest.weights},         {"maps", largest.maps},
+        {"activations", largest.activations}, {"largest_two_tensors", largest.largest_two_tensors}};
+  }
+};
+
+class Runner {
+ public:
+  Runner(const Settings& settings, sparseconv::Model model, FileBatchOptions files,
+         const MemoryParts& memory)
+      : settings_(settings), engine_(std::move(model), settings.engine), memory_(memory) {
+    const bool has_classes = !engine_.model().classes.empty();
+    kind_ = {.save = !settings.save.empty() ? settings.save
+                     : has_classes          ? "labels"
+                                            : "features",
+             .format = settings.format};
+    check_result_kind(kind_);
+    ENSURE_USAGE(kind_.save == "features" || has_classes, "--save ", kind_.save,
+                 " needs a model with classes, and ", settings.model.string(), " has none");
+    files.signature = signature();
+    batch_ = std::make_unique<FileBatch>(std::move(files));
+  }
+
+  int run() {
+    OrderedLoader<RunInput> loader(batch_->todo().size(), settings_.jobs, [this](std::size_t i) {
+      return read_input(batch_->input(batch_->todo()[i]), settings_.read);
+    });
+    while (auto loaded = batch_->is_stopped() ? std::nullopt : loader.next()) {
+      const std::size_t file = batch_->todo()[loaded->index];
+      if (!loaded->value) {
+        flush();
+        batch_->fail(file, loaded->error);
+        continue;
+      }
+      waiting_.push_back({file, std::make_shared<RunInput>(std::move(*loaded->value))});
+      const bool is_alone = waiting_.back().input->voxels.has_value();
+      if (is_alone || waiting_.size() == settings_.batch) flush();
+    }
+    flush();
+    return batch_->close(settings_.as_json, {{"memory", memory_.json()}});
+  }
+
+ private:
+  struct Waiting {
+    std::size_t file;
+    std::shared_ptr<RunInput> input;
+  };
+
+  std::string signature() const {
+    return "run " SPARSECONV_VERSION " " + file_digest(settings_.model) + ' ' + kind_.save + ' ' +
+           kind_.format + ' ' + settings_.engine.device + ' ' + settings_.engine.dtype +
+           signature_of(settings_.read);
+  }
+
+  // Runs the clouds read so far as one batch. Where the batch fails its files are run alone, so
+  // that each failure is named and costs only its file.
+  void flush() {
+    std::vector<Waiting> group = std::exchange(waiting_, {});
+    std::vector<const io::Cloud*> clouds;
+    for (const Waiting& one : group) {
+      if (one.input->cloud) clouds.push_back(&*one.input->cloud);
+    }
+    if (clouds.size() == group.size() && clouds.size() > 1) {
+      try {
+        std::vector<Result> results = engine_.run(clouds);
+        for (std::size_t i = 0; i < group.size(); ++i) store(group[i], std::move(results[i]));
+        return;
+      } catch (const base::Error&) {
+      }
+    }
+    for (const Waiting& one : group) run_alone(one);
+  }
+
+  void run_alone(const Waiting& one) {
+    try {
+      store(one,
+            one.input->cloud ? engine_.run(*one.input->cloud) : engine_.run(*one.input->voxels));
+    } catch (...) {
+      batch_->fail(one.file, current_error());
+    }
+  }
+
+  void store(const Waiting& one, Result&& result) {
+    memory_.note(result.memory);
+    const auto shared = std::make_shared<Result>(std::move(result));
+    batch_->store(one.file, [this, file = one.file, input = one.input, shared] {
+      const fs::path& output = batch_->output(file);
+      report_warnings(batch_->input(file),
+                      input->cloud ? input->cloud->warnings : std::vector<std::string>{},
+                      shared->warnings);
+      write_result(output, kind_, *input, *shared);
+      Json entry{{"path", text_of(batch_->input(file))},
+                 {"points", shared->points},
+                 {"voxels", shared->voxels},
+                 {"dropped", shared->dropped},
+                 {"output", text_of(output)},
+                 {"timing", timing_json(shared->timing)}};
+      if (!settings_.as_json) {
+        print_text(entry["path"].get<std::string>() + " -> " + text_of(output) + '\n');
+      }
+      return entry;
+    });
+  }
+
+  const Settings& settings_;
+  Engine engine_;
+  ResultKind kind_;
+  MemoryParts memory_;
+  std::vector<Waiting> waiting_;
+  std::unique_ptr<FileBatch> batch_;  // last: its writer uses the members above
+};
+
+int run_model(const Arguments& arguments) {
+  const Settings settings = settings_of(arguments);
+  FileBatchOptions files{.command = "run",
+                         .inputs = find_inputs(arguments.inputs()),
+                         .folder = settings.folder,
+                         .resume = settings.resume};
+  files.outputs =
+      result_paths(files.inputs.files, settings.folder, '.' + settings.format, {settings.model});
+  const MemoryParts memory;
+  std::optional<sparseconv::Model> model;
+  try {
+    check_is_file(settings.model);
+    model = sparseconv::load_model(settings.model);
+  } catch (const std::exception&) {
+    BatchReport report("run");
+    report.failed(text_of(settings.model), current_error());
+    if (settings.as_json) print_json(report.document());
+    return report.close();
+  }
+  return Runner(settings, std::move(*model), std::move(files), memory).run();
+}
+
+}  // namespace
+
+Command run_command() {
+  Command command{.name = "run",
+                  .summary = "a network on clouds or voxel files: labels, scores or features",
+                  .usage = "--model MODEL.h5 IN... -o DIR [options]",
+                  .examples =
+                      "  sparseconv run --model model.h5 scan.bin -o out/\n"
+                      "  sparseconv run --model model.h5 scans/ -o out/ --format label --resume\n"
+                      "  sparseconv run --model model.h5 'scans/*.pcd' -o out/ --save scores "
+                      "--format npy --json"};
+  command.options.add_options()("model,m", value<std::string>(), "model file")(
+      "output,o", value<std::string>(),
+      "folder of the results; a/b.pcd gives DIR/b.<format>, sub-folders of a folder are kept")(
+      "save", value<std::string>(),
+      "labels, scores or features (labels where the model has classes)")(
+      "format", value<std::string>(), "h5, npy, ply, pcd or label (h5)")(
+      "device", value<std::string>(), "cpu, cuda or cuda:N (cpu)")(
+      "dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)")(
+      "batch", value<std::string>(), "clouds computed together (1)")(
+      "jobs", value<std::string>(), "files read ahead (2)")("threads", value<std::string>(),
+                                                            "compute threads (all cores)")(
+      "resume", "skip inputs whose result is complete and made by the same model and options")(
+      "json", "one JSON document on stdout, with timing and memory");
+  add_read_options(command);
+  command.min_inputs = 1;
+  command.run = run_model;
+  return command;
+}
+
+}  // namespace apps

@@ -1,0 +1,195 @@
+#include <filesystem>
+#include <memory>
+
+#include "apps/batch/file_batch.hpp"
+#include "apps/commands.hpp"
+#include "apps/read_options.hpp"
+#include "apps/values.hpp"
+#include "apps/voxel_labels.hpp"
+#include "gemm_core/base/parallel.hpp"
+#include "sparseconv/voxel_file.hpp"
+#include "sparseconv/voxelize.hpp"
+
+namespace apps {
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Settings {
+  io::ReadOptions read;
+  sparseconv::VoxelizeOptions voxelize;
+  bool labels = false;
+};
+
+struct Voxelized {
+  sparseconv::Voxels voxels;
+  std::vector<std::int32_t> labels;
+  std::vector<std::string> warnings;
+};
+
+Settings settings_of(const Arguments& arguments) {
+  Settings settings{.read = read_options(arguments)};
+  sparseconv::VoxelizeOptions& options = settings.voxelize;
+  options.voxel_size =
+      parse_voxel_size("voxel-size", arguments.get_or<std::string>("voxel-size", "0.1"));
+  if (arguments.has("range")) options.range = parse_range("range", arguments.text("range"));
+  if (arguments.has("origin")) {
+    ENSURE_USAGE(!options.range,
+                 "--origin and --range exclude each other: the lower bound of the "
+                 "range is the origin");
+    options.origin = parse_triple("origin", arguments.text("origin"));
+  }
+  options.reduce = sparseconv::parse_reduce(
+      choice_option(arguments, "reduce", "mean", {"mean", "sum", "max", "first"}));
+  options.max_points = integer_option(arguments, "max-points", 0, 1, INT64_MAX);
+  options.max_voxels = integer_option(arguments, "max-voxels", 0, 1, INT64_MAX);
+  options.features = split_list(arguments.text("features"));
+  settings.labels = arguments.has("labels");
+  return settings;
+}
+
+// The texts of the options are enough: equal texts make equal results.
+std::string signature_of_call(const Arguments& arguments, const Settings& settings) {
+  std::string text = "voxelize" + signature_of(settings.read);
+  for (const char* option :
+       {"voxel-size", "range", "origin", "reduce", "max-points", "max-voxels", "features"}) {
+    text += std::string(" --") + option + ' ' + arguments.text(option);
+  }
+  return text + (settings.labels ? " --labels" : "");
+}
+
+Voxelized voxelize_file(const fs::path& path, const Settings& settings) {
+  const io::Cloud cloud = read_cloud(path, settings.read);
+  Voxelized result{.voxels = sparseconv::voxelize(cloud, settings.voxelize),
+                   .warnings = cloud.warnings};
+  if (settings.labels) {
+    result.labels = majority_labels(cloud.get("label"), result.voxels.point_to_voxel,
+                                    result.voxels.tensor.rows());
+  }
+  return result;
+}
+
+sparseconv::VoxelFile voxel_file(Voxelized&& made) {
+  sparseconv::VoxelFile file;
+  file.tensor = std::move(made.voxels.tensor);
+  file.voxel_size = made.voxels.voxel_size;
+  file.origin = made.voxels.origin;
+  file.feature_names = std::move(made.voxels.feature_names);
+  file.point_to_voxel = std::move(made.voxels.point_to_voxel);
+  file.labels = std::move(made.labels);
+  return file;
+}
+
+struct Places {
+  Inputs inputs;
+  std::vector<fs::path> outputs;
+  fs::path folder;  // of a batch
+};
+
+Places places_of(const Arguments& arguments) {
+  Places places{.inputs = find_inputs(arguments.inputs())};
+  const std::string output = arguments.text("output");
+  const auto& files = places.inputs.files;
+  if (output.empty()) {
+    places.outputs.resize(files.size());
+  } else if (places.inputs.is_one_file && !fs::is_directory(output) && !output.ends_with('/')) {
+    std::error_code error;
+    ENSURE_USAGE(!fs::equivalent(files[0].path, output, error), "the output is the input ", output);
+    places.outputs = {output};
+  } else {
+    places.folder = output;
+    places.outputs = result_paths(files, output, ".h5");
+  }
+  return places;
+}
+
+Json entry_of(const fs::path& input, const fs::path& output, const Voxelized& made) {
+  const sparseconv::Voxels& voxels = made.voxels;
+  return {{"path", text_of(input)},
+          {"points", voxels.points},
+          {"voxels", voxels.tensor.rows()},
+          {"dropped", voxels.dropped},
+          {"output", output.empty() ? Json(nullptr) : Json(text_of(output))},
+          {"dropped_because",
+           {{"non_finite", voxels.non_finite},
+            {"out_of_range", voxels.out_of_range},
+            {"max_points", voxels.over_max_points},
+            {"max_voxels", voxels.over_max_voxels}}},
+          {"origin", voxels.origin},
+          {"features", voxels.feature_names}};
+}
+
+void print_entry(const Json& entry) {
+  const Json& output = entry["output"];
+  print_text(entry["path"].get<std::string>() + ": " + entry["points"].dump() + " points, " +
+             entry["voxels"].dump() + " voxels, " + entry["dropped"].dump() + " dropped" +
+             (output.is_null() ? "" : " -> " + output.get<std::string>()) + '\n');
+}
+
+int voxelize_files(const Arguments& arguments) {
+  const Settings settings = settings_of(arguments);
+  const bool as_json = arguments.has("json");
+  Places places = places_of(arguments);
+  FileBatch batch({.command = "voxelize",
+                   .inputs = std::move(places.inputs),
+                   .outputs = std::move(places.outputs),
+                   .folder = places.folder,
+                   .signature = signature_of_call(arguments, settings),
+                   .resume = arguments.has("resume")});
+  const auto jobs =
+      static_cast<int>(integer_option(arguments, "jobs", base::current_threads(), 1, 256));
+  OrderedLoader<Voxelized> loader(batch.todo().size(), jobs, [&](std::size_t i) {
+    return voxelize_file(batch.input(batch.todo()[i]), settings);
+  });
+  while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {
+    const std::size_t file = batch.todo()[loaded->index];
+    if (!loaded->value) {
+      batch.fail(file, loaded->error);
+      continue;
+    }
+    const auto made = std::make_shared<Voxelized>(std::move(*loaded->value));
+    batch.store(file, [&batch, made, file, as_json] {
+      const fs::path& output = batch.output(file);
+      report_warnings(batch.input(file), made->warnings, made->voxels.warnings);
+      Json entry = entry_of(batch.input(file), output, *made);
+      if (!output.empty()) sparseconv::write_voxel_file(output, voxel_file(std::move(*made)));
+      if (!as_json) print_entry(entry);
+      return entry;
+    });
+  }
+  return batch.close(as_json);
+}
+
+}  // namespace
+
+Command voxelize_command() {
+  Command command{.name = "voxelize",
+                  .summary = "clouds to voxel files: coordinates, features, point-to-voxel map",
+                  .usage = "IN... -o OUT.h5 [options]",
+                  .examples =
+                      "  sparseconv voxelize scan.bin -o scan.h5 --voxel-size 0.05\n"
+                      "  sparseconv voxelize scans/ -o voxels/ --voxel-size 0.05,0.05,0.1 "
+                      "--range 0,-40,-3,70.4,40,1\n"
+                      "  sparseconv voxelize scan.pcd --json          counts only"};
+  command.options.add_options()(
+      "output,o", value<std::string>(),
+      "a file for one input, a folder for several; without it only the counts are printed")(
+      "voxel-size", value<std::string>(), "v or vx,vy,vz in metres (0.1)")(
+      "range", value<std::string>(),
+      "x0,y0,z0,x1,y1,z1: lower bound in, upper bound out; cell 0 is at the lower bound")(
+      "origin", value<std::string>(), "x,y,z of cell 0 (0,0,0)")("reduce", value<std::string>(),
+                                                                 "mean, sum, max or first (mean)")(
+      "max-points", value<std::string>(), "points kept a voxel, in file order (all)")(
+      "max-voxels", value<std::string>(), "voxels kept, by their first point (all)")(
+      "features", value<std::string>(), "x,y,z,intensity,... (x y z and every other scalar field)")(
+      "labels", "also a label a voxel: the most frequent of its points, ties to the lowest")(
+      "resume", "skip files of a folder that an earlier call has done in the same way")(
+      "jobs", value<std::string>(), "files in flight (one a core)")("json",
+                                                                    "one JSON document on stdout");
+  add_read_options(command);
+  command.min_inputs = 1;
+  command.run = voxelize_files;
+  return command;
+}
+
+}  // namespace apps

@@ -30,6 +30,7 @@ const CpuAtoms* atoms_of_target() {
       .add = add,
       .activate = activate,
       .store = store,
+      .fma_burst = fma_burst,
   };
   return &atoms;
 }

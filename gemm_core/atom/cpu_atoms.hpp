@@ -13,19 +13,17 @@
 namespace gemm_core {
 
 // Row i of operand A is base + source[i] * pitch (source null: i), k consecutive floats.
-// Row i of C is c + target[i] * ldc (target null: i).
-// B is a packed panel [k][vectors * lanes], 64-byte aligned. Each element of C is one chain of
-// multiply-adds from zero in the order of k, added to C at the end: its value depends on no tile
-// size.
+// Row i of C is c + target[i] * ldc (target null: i), `columns` floats, a multiple of the lanes.
+// B is packed in panels [k][panel_vectors * lanes], the last one narrower, 64-byte aligned. Each
+// element of C is one chain of multiply-adds from zero in the order of k, added to C at the end:
+// its value depends on no tile size.
 struct PanelProduct {
   const float* base = nullptr;
   std::int64_t pitch = 0;
   const std::int32_t* source = nullptr;
   const std::int32_t* target = nullptr;
-  std::int64_t rows = 0;
-  std::int64_t k = 0;
+  std::int64_t rows = 0, k = 0, columns = 0;
   const float* b = nullptr;
-  int vectors = 1;
   float* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = true;  // false: C is overwritten
@@ -79,6 +77,9 @@ struct CpuAtoms {
   void (*add)(const Block&, const void* aux, base::DType dtype, std::int64_t pitch) = nullptr;
   void (*activate)(const Block&, Activation, float slope) = nullptr;
   void (*store)(const Block&, void* to, base::DType dtype, std::int64_t pitch) = nullptr;
+  // As many multiply-adds as the registers allow at once, `iterations` times; returns the
+  // operations done.
+  double (*fma_burst)(std::int64_t iterations) = nullptr;
 };
 
 const CpuAtoms& cpu_atoms();                         // the best that this machine runs

@@ -10,6 +10,8 @@
 namespace gemm_core {
 namespace {
 
+constexpr std::int64_t kListMargin = 16;  // list_present stores whole vectors
+
 // Kept per thread, so that a steady state allocates nothing.
 struct Scratch {
   AlignedBuffer tile, panel;
@@ -53,8 +55,8 @@ class Tile {
   TapRows rows_of_tap(std::int64_t tap) {
     if (arguments_.neighbours == nullptr) return {nullptr, nullptr, begin_, rows_};
     Scratch& s = scratch();
-    s.source.resize(static_cast<std::size_t>(rows_));
-    s.target.resize(static_cast<std::size_t>(rows_));
+    s.source.resize(static_cast<std::size_t>(rows_ + kListMargin));
+    s.target.resize(static_cast<std::size_t>(rows_ + kListMargin));
     const std::int32_t* neighbours = arguments_.neighbours + tap * arguments_.rows + begin_;
     const std::int64_t count =
         atoms_.list_present(neighbours, rows_, s.source.data(), s.target.data());
@@ -100,20 +102,16 @@ class Tile {
 
   void multiply(const TapRows& rows, const Operand& a, const float* b, float* tile) const {
     for (std::int64_t k0 = 0; k0 < data_.group_k; k0 += kMaxBlockK) {
-      const std::int64_t k = std::min(kMaxBlockK, data_.group_k - k0);
-      for (std::int64_t n0 = 0; n0 < data_.padded_n; n0 += data_.panel_width) {
-        const std::int64_t width = std::min(data_.panel_width, data_.padded_n - n0);
-        atoms_.multiply({.base = a.base + k0,
-                         .pitch = a.pitch,
-                         .source = a.source,
-                         .target = rows.target,
-                         .rows = rows.count,
-                         .k = k,
-                         .b = b + k0 * data_.padded_n + n0 * k,
-                         .vectors = static_cast<int>(width / atoms_.lanes),
-                         .c = tile + n0,
-                         .ldc = data_.padded_n});
-      }
+      atoms_.multiply({.base = a.base + k0,
+                       .pitch = a.pitch,
+                       .source = a.source,
+                       .target = rows.target,
+                       .rows = rows.count,
+                       .k = std::min(kMaxBlockK, data_.group_k - k0),
+                       .columns = data_.padded_n,
+                       .b = b + k0 * data_.padded_n,
+                       .c = tile,
+                       .ldc = data_.padded_n});
     }
   }
 

@@ -1,5 +1,8 @@
 set(GEMM_CORE_SOURCES
   atom/cpu_atoms.cpp
+  atom/cpu_elementwise.cpp
+  atom/cpu_multiply.cpp
+  atom/cpu_multiply_wide.cpp
   collective/cpu_gather_mainloop.cpp
   collective/cpu_packed_weights.cpp
   device/elementwise.cpp

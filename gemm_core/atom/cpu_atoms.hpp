@@ -12,19 +12,21 @@
 
 namespace gemm_core {
 
-// Row i of operand A is base + source[i] * pitch (source null: i), k consecutive floats.
-// Row i of C is c + target[i] * ldc (target null: i), `columns` floats, a multiple of the lanes.
+// Row i of operand A is base + source[i] * pitch (source null: i), k consecutive values.
+// Row i of C is c + target[i] * ldc (target null: i), `columns` values, a multiple of the lanes.
 // B is packed in panels [k][panel_vectors * lanes], the last one narrower, 64-byte aligned. Each
 // element of C is one chain of multiply-adds from zero in the order of k, added to C at the end:
-// its value depends on no tile size.
+// its value depends on no tile size. T is float or double; or int32, where a word of A and of B is
+// a pair of int16 and the product of words is the sum of both products.
+template <class T>
 struct PanelProduct {
-  const float* base = nullptr;
+  const T* base = nullptr;
   std::int64_t pitch = 0;
   const std::int32_t* source = nullptr;
   const std::int32_t* target = nullptr;
   std::int64_t rows = 0, k = 0, columns = 0;
-  const float* b = nullptr;
-  float* c = nullptr;
+  const T* b = nullptr;
+  T* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = true;  // false: C is overwritten
 };
@@ -61,18 +63,29 @@ struct Block {
   std::int64_t ld = 0, rows = 0, columns = 0;
 };
 
+struct LinearCombination {
+  float alpha = 1, beta = 0;
+  const void* c = nullptr;
+  base::DType dtype = base::DType::f32;
+  std::int64_t pitch = 0;  // elements
+};
+
 struct CpuAtoms {
   const char* name = "";
-  std::int64_t lanes = 1;  // floats in a vector
-  int panel_vectors = 1;   // vectors in a full panel of B
-  int rows = 1;            // rows of a full micro-tile
-  void (*multiply)(const PanelProduct&) = nullptr;
+  std::int64_t lanes = 1;  // floats (and int32) in a vector
+  std::int64_t lanes_f64 = 1;
+  int panel_vectors = 1;  // vectors in a full panel of B
+  void (*multiply)(const PanelProduct<float>&) = nullptr;
+  void (*multiply_f64)(const PanelProduct<double>&) = nullptr;
+  void (*multiply_i16)(const PanelProduct<std::int32_t>&) = nullptr;
   void (*multiply_depthwise)(const DepthwiseProduct&) = nullptr;
   void (*convert_rows)(const RowConversion&) = nullptr;
   // Rows of `neighbours` that are present: their index to `source`, their position to `target`;
   // returns how many.
   std::int64_t (*list_present)(const std::int32_t* neighbours, std::int64_t rows,
                                std::int32_t* source, std::int32_t* target) = nullptr;
+  // v = fma(beta, c, alpha * v); c null: v = alpha * v.
+  void (*combine)(const Block&, const LinearCombination&) = nullptr;
   void (*scale_shift)(const Block&, const float* scale, const float* shift) = nullptr;
   void (*add)(const Block&, const void* aux, base::DType dtype, std::int64_t pitch) = nullptr;
   void (*activate)(const Block&, Activation, float slope) = nullptr;

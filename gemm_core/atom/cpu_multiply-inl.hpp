@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace gemm_core {
+namespace gemm_core::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -32,23 +32,44 @@ constexpr int kPanelVectors = 2;
 #endif
 constexpr int kTileRows = 6;
 
-template <int kRows, int kVectors>
-HWY_INLINE void multiply_tile(const float* const (&a)[kRows], std::int64_t k,
-                              const float* HWY_RESTRICT b, float* const (&c)[kRows],
-                              bool accumulate) {
-  const FloatTag d;
+template <class D, class V>
+HWY_INLINE V multiply_add(D /*d*/, V a, V b, V sum) {
+  return hn::MulAdd(a, b, sum);
+}
+
+using WordTag = hn::ScalableTag<std::int32_t>;
+HWY_INLINE hn::Vec<WordTag> multiply_add([[maybe_unused]] WordTag d, hn::Vec<WordTag> a,
+                                         hn::Vec<WordTag> b, hn::Vec<WordTag> sum) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  // On x86 both products of a word stay in its lane; other targets may split them over two sums.
+  const hn::Repartition<std::int16_t, WordTag> half;
+  auto unused = hn::Zero(d);
+  return hn::ReorderWidenMulAccumulate(d, hn::BitCast(half, a), hn::BitCast(half, b), sum, unused);
+#else
+  const auto low =
+      hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(a)), hn::ShiftRight<16>(hn::ShiftLeft<16>(b)));
+  const auto high = hn::Mul(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b));
+  return hn::Add(sum, hn::Add(low, high));
+#endif
+}
+
+template <int kRows, int kVectors, class T>
+HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const T* HWY_RESTRICT b,
+                              T* const (&c)[kRows], bool accumulate) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  FloatVec sum[kRows][kVectors];
+  V sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
   const auto step = [&](std::int64_t i) HWY_ATTR {
-    FloatVec row[kVectors];
+    V row[kVectors];
     for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
     b += kVectors * lanes;
     for (int r = 0; r < kRows; ++r) {
-      const FloatVec value = hn::Set(d, a[r][i]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(value, row[v], sum[r][v]);
+      const V value = hn::Set(d, a[r][i]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(d, value, row[v], sum[r][v]);
     }
   };
   // Unrolled, so that the branch predictor sees few enough turns to foretell the last.
@@ -62,7 +83,7 @@ HWY_INLINE void multiply_tile(const float* const (&a)[kRows], std::int64_t k,
   for (; i < k; ++i) step(i);
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
-      float* const to = c[r] + v * lanes;
+      T* const to = c[r] + v * lanes;
       hn::Store(accumulate ? hn::Add(hn::Load(d, to), sum[r][v]) : sum[r][v], d, to);
     }
   }
@@ -72,24 +93,26 @@ HWY_INLINE void multiply_tile(const float* const (&a)[kRows], std::int64_t k,
 // the rest.
 constexpr std::int64_t kPassBytes = 16 * 1024;
 
-HWY_INLINE const float* row_of_a(const PanelProduct& p, std::int64_t i) {
+template <class T>
+HWY_INLINE const T* row_of_a(const PanelProduct<T>& p, std::int64_t i) {
   return p.base + (p.source ? p.source[i] : i) * p.pitch;
 }
 
-// Asks for the row that the group after this one reads.
-HWY_INLINE void prefetch_row(const PanelProduct& p, std::int64_t i) {
-  constexpr std::int64_t kLineFloats = 16;
-  const float* row = row_of_a(p, std::min(i, p.rows - 1));
-  for (std::int64_t j = 0; j < p.k; j += kLineFloats) hwy::Prefetch(row + j);
+// Asks for a row that the next group reads.
+template <class T>
+HWY_INLINE void prefetch_row(const PanelProduct<T>& p, std::int64_t i) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  const T* row = row_of_a(p, std::min(i, p.rows - 1));
+  for (std::int64_t j = 0; j < p.k; j += kLine) hwy::Prefetch(row + j);
 }
 
-template <int kRows>
-HWY_INLINE void multiply_group(const PanelProduct& p, std::int64_t first, std::int64_t column,
+template <int kRows, class T>
+HWY_INLINE void multiply_group(const PanelProduct<T>& p, std::int64_t first, std::int64_t column,
                                std::int64_t columns) {
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(FloatTag()));
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const std::int64_t width = kPanelVectors * lanes;
-  const float* a[kRows];
-  float* c[kRows];
+  const T* a[kRows];
+  T* c[kRows];
   for (int r = 0; r < kRows; ++r) {
     const std::int64_t i = first + r;
     a[r] = row_of_a(p, i);
@@ -98,7 +121,7 @@ HWY_INLINE void multiply_group(const PanelProduct& p, std::int64_t first, std::i
   if (column == 0) {
     for (int r = 0; r < kRows; ++r) prefetch_row(p, first + kRows + r);
   }
-  const float* b = p.b + column * p.k;
+  const T* b = p.b + column * p.k;
   std::int64_t rest = columns;
   for (; rest >= width; rest -= width) {
     multiply_tile<kRows, kPanelVectors>(a, p.k, b, c, p.accumulate);
@@ -117,7 +140,9 @@ HWY_INLINE void multiply_group(const PanelProduct& p, std::int64_t first, std::i
   }
 }
 
-HWY_NOINLINE void multiply_pass(const PanelProduct& p, std::int64_t column, std::int64_t columns) {
+template <class T>
+HWY_NOINLINE void multiply_pass(const PanelProduct<T>& p, std::int64_t column,
+                                std::int64_t columns) {
   std::int64_t i = 0;
   for (; i + kTileRows <= p.rows; i += kTileRows) multiply_group<kTileRows>(p, i, column, columns);
   switch (p.rows - i) {
@@ -136,92 +161,18 @@ HWY_NOINLINE void multiply_pass(const PanelProduct& p, std::int64_t column, std:
   }
 }
 
-inline void multiply(const PanelProduct& p) {
-  const std::int64_t width = kPanelVectors * static_cast<std::int64_t>(hn::Lanes(FloatTag()));
-  const std::int64_t panels = kPassBytes / (std::max<std::int64_t>(1, p.k) * width * 4);
-  const std::int64_t pass = std::max<std::int64_t>(1, panels) * width;
+template <class T>
+void multiply(const PanelProduct<T>& p) {
+  const std::int64_t width =
+      kPanelVectors * static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const std::int64_t panel_bytes =
+      std::max<std::int64_t>(1, p.k) * width * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t pass = std::max<std::int64_t>(1, kPassBytes / panel_bytes) * width;
   for (std::int64_t n = 0; n < p.columns; n += pass)
     multiply_pass(p, n, std::min(pass, p.columns - n));
 }
 
-inline void multiply_depthwise(const DepthwiseProduct& p) {
-  const FloatTag d;
-  const hn::CappedTag<float, 1> one;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < p.rows; ++i) {
-    const float* a = p.base + (p.source ? p.source[i] : i) * p.pitch;
-    float* c = p.c + (p.target ? p.target[i] : i) * p.ldc;
-    std::int64_t j = 0;
-    for (; j + lanes <= p.channels; j += lanes) {
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, a + j), hn::LoadU(d, p.weight + j), hn::LoadU(d, c + j)),
-                 d, c + j);
-    }
-    for (; j < p.channels; ++j) {
-      hn::StoreU(
-          hn::MulAdd(hn::LoadU(one, a + j), hn::LoadU(one, p.weight + j), hn::LoadU(one, c + j)),
-          one, c + j);
-    }
-  }
-}
-
-// Independent chains, enough to fill the pipelines (latency 4 or 5, two a cycle).
-inline double fma_burst(std::int64_t iterations) {
-  const FloatTag d;
-  constexpr int kChains = 12;
-  FloatVec sum[kChains];
-  for (int i = 0; i < kChains; ++i) sum[i] = hn::Set(d, 1.0f + static_cast<float>(i));
-  const FloatVec scale = hn::Set(d, 0.999f), shift = hn::Set(d, 0.001f);
-  for (std::int64_t n = 0; n < iterations; ++n) {
-    for (int i = 0; i < kChains; ++i) sum[i] = hn::MulAdd(sum[i], scale, shift);
-  }
-  FloatVec total = sum[0];
-  for (int i = 1; i < kChains; ++i) total = hn::Add(total, sum[i]);
-  volatile float kept = hn::GetLane(total);
-  (void)kept;
-  return 2.0 * kChains * static_cast<double>(hn::Lanes(d)) * static_cast<double>(iterations);
-}
-
-// Positions of the set bits of a byte, lowest first.
-struct SetBits {
-  std::uint8_t position[256][8] = {};
-  std::uint8_t count[256] = {};
-  constexpr SetBits() {
-    for (int byte = 0; byte < 256; ++byte) {
-      for (int bit = 0; bit < 8; ++bit) {
-        if (byte >> bit & 1) position[byte][count[byte]++] = static_cast<std::uint8_t>(bit);
-      }
-    }
-  }
-};
-inline constexpr SetBits kSetBits;
-
-inline std::int64_t list_present(const std::int32_t* neighbours, std::int64_t rows,
-                                 std::int32_t* source, std::int32_t* target) {
-  std::int64_t count = 0, i = 0;
-#if HWY_TARGET == HWY_AVX2
-  // Compressing by table; hn::Compress is not used, since GCC copies its table to the stack at
-  // every call.
-  const hn::ScalableTag<std::int32_t> d;
-  const hn::Rebind<std::uint8_t, decltype(d)> narrow;
-  for (; i + 8 <= rows; i += 8) {
-    const auto index = hn::LoadU(d, neighbours + i);
-    std::uint8_t mask[8] = {};
-    hn::StoreMaskBits(d, hn::Gt(index, hn::Set(d, -1)), mask);
-    const auto order = hn::PromoteTo(d, hn::LoadU(narrow, kSetBits.position[mask[0]]));
-    hn::StoreU(hn::TableLookupLanes(index, hn::IndicesFromVec(d, order)), d, source + count);
-    hn::StoreU(hn::Add(order, hn::Set(d, static_cast<std::int32_t>(i))), d, target + count);
-    count += kSetBits.count[mask[0]];
-  }
-#endif
-  for (; i < rows; ++i) {
-    source[count] = neighbours[i];
-    target[count] = static_cast<std::int32_t>(i);
-    count += neighbours[i] >= 0;
-  }
-  return count;
-}
-
 }  // namespace HWY_NAMESPACE
-}  // namespace gemm_core
+}  // namespace gemm_core::detail
 HWY_AFTER_NAMESPACE();
 #endif

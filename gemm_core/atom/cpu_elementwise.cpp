@@ -1,21 +1,19 @@
-// Conversions, epilogue steps and stores over vectors of the target being compiled (included once
-// per target).
-#if defined(GEMM_CORE_CPU_ELEMENTWISE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef GEMM_CORE_CPU_ELEMENTWISE_INL
-#undef GEMM_CORE_CPU_ELEMENTWISE_INL
-#else
-#define GEMM_CORE_CPU_ELEMENTWISE_INL
-#endif
-
+// Conversions, epilogue steps and stores.
 #include <cmath>
 
 #include "gemm_core/atom/cpu_atoms.hpp"
 #include "gemm_core/base/numeric.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gemm_core/atom/cpu_elementwise.cpp"
+#include "gemm_core/atom/cpu_targets.hpp"
+#include "hwy/foreach_target.h"  // compiles this file once per target
+// After foreach_target.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace gemm_core {
+namespace gemm_core::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -148,6 +146,38 @@ inline void convert_rows(const RowConversion& c) {
   }
 }
 
+template <class T>
+HWY_NOINLINE void combine_with(const Block& b, const LinearCombination& l, const T* c) {
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    float* v = b.values + i * b.ld;
+    const T* from = c + i * l.pitch;
+    for_columns(b.columns, [&](auto d, std::int64_t j) HWY_ATTR {
+      const auto product = hn::Mul(hn::Set(d, l.alpha), hn::LoadU(d, v + j));
+      hn::StoreU(hn::MulAdd(hn::Set(d, l.beta), load(d, from + j), product), d, v + j);
+    });
+  }
+}
+
+inline void combine(const Block& b, const LinearCombination& l) {
+  if (l.c == nullptr) {
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+      float* v = b.values + i * b.ld;
+      for_columns(b.columns, [&](auto d, std::int64_t j) HWY_ATTR {
+        hn::StoreU(hn::Mul(hn::Set(d, l.alpha), hn::LoadU(d, v + j)), d, v + j);
+      });
+    }
+    return;
+  }
+  switch (l.dtype) {
+    case base::DType::f16:
+      return combine_with(b, l, static_cast<const base::half_t*>(l.c));
+    case base::DType::bf16:
+      return combine_with(b, l, static_cast<const base::bf16_t*>(l.c));
+    default:
+      return combine_with(b, l, static_cast<const float*>(l.c));
+  }
+}
+
 inline void scale_shift(const Block& b, const float* scale, const float* shift) {
   for (std::int64_t i = 0; i < b.rows; ++i) {
     float* v = b.values + i * b.ld;
@@ -256,7 +286,22 @@ inline void store(const Block& b, void* to, base::DType dtype, std::int64_t pitc
   }
 }
 
+void fill_elementwise_of_target(CpuAtoms& atoms) {
+  atoms.convert_rows = convert_rows;
+  atoms.combine = combine;
+  atoms.scale_shift = scale_shift;
+  atoms.add = add;
+  atoms.activate = activate;
+  atoms.store = store;
+}
+
 }  // namespace HWY_NAMESPACE
-}  // namespace gemm_core
+}  // namespace gemm_core::detail
 HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gemm_core::detail {
+HWY_EXPORT(fill_elementwise_of_target);
+void fill_elementwise(CpuAtoms& atoms) { HWY_DYNAMIC_DISPATCH(fill_elementwise_of_target)(atoms); }
+}  // namespace gemm_core::detail
 #endif

@@ -1,4 +1,13 @@
 set(APPS_SOURCES
+  ${CMAKE_CURRENT_BINARY_DIR}/commit.cpp
+  bench/bench.cpp
+  bench/frame.cpp
+  bench/timing.cpp
+  bench/work.cpp
+  bench_gemm_command.cpp
+  bench_layer_command.cpp
+  bench_map_command.cpp
+  bench_network_command.cpp
   batch/file_batch.cpp
   batch/inputs.cpp
   batch/interrupt.cpp
@@ -15,12 +24,20 @@ set(APPS_SOURCES
   messages.cpp
   model_command.cpp
   read_options.cpp
+  render/colours.cpp
+  render/draw.cpp
+  render/image.cpp
+  render/labels.cpp
+  render/png.cpp
+  render/view.cpp
+  render_command.cpp
   results.cpp
   run/memory.cpp
   run/npy_writer.cpp
   run/result_writer.cpp
   run_command.cpp
+  simulate_command.cpp
   values.cpp
   voxel_labels.cpp
   voxelize_command.cpp
-  main.cpp)
+)

@@ -152,7 +152,7 @@ Description describe_file(const fs::path& path, const io::ReadOptions& options) 
   if (is_model_file(path)) return {describe_model(path), {}};
   if (sparseconv::is_voxel_file(path)) return {describe_voxels(path), {}};
   const io::Cloud cloud = io::read(path, options);
-  const bool is_labels = path.extension() == ".label" && cloud.find("label");
+  const bool is_labels = cloud.format == "label";
   return {is_labels ? describe_labels(path, cloud) : describe_cloud(path, cloud), cloud.warnings};
 }
 

@@ -1,13 +1,9 @@
 #include "apps/run/npy_writer.hpp"
 
-#include <unistd.h>
-
 #include <bit>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <string>
+
+#include "io/sink.hpp"
 
 namespace apps {
 namespace fs = std::filesystem;
@@ -36,24 +32,10 @@ std::string header_of(const base::Tensor& tensor) {
 void write_npy(const fs::path& path, const base::Tensor& tensor) {
   ENSURE(tensor.dtype() == base::DType::f32 || tensor.dtype() == base::DType::i32,
          "npy: element type ", base::name(tensor.dtype()), " is not written");
-  const fs::path temporary = path.string() + ".part-" + std::to_string(getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  ENSURE(file, "cannot be written: ", std::strerror(errno));
-  const std::string header = header_of(tensor);
-  const auto bytes = static_cast<std::size_t>(tensor.nbytes());
-  bool is_written = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
-                    std::fwrite(tensor.data(), 1, bytes, file) == bytes && std::fflush(file) == 0;
-  int error = errno;
-  if (std::fclose(file) != 0 && is_written) {
-    is_written = false;
-    error = errno;
-  }
-  if (is_written && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    is_written = false;
-    error = errno;
-  }
-  if (!is_written) std::remove(temporary.c_str());
-  ENSURE(is_written, "cannot be written: ", std::strerror(error));
+  io::Sink sink(path);
+  sink.write(header_of(tensor));
+  sink.write(tensor.data(), tensor.nbytes());
+  sink.commit();
 }
 
 }  // namespace apps

@@ -1,0 +1,82 @@
+// What the benchmarks share: settings, the machine's own limits, frames, and the table or JSON of
+// results.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/bench/timing.hpp"
+#include "apps/command.hpp"
+#include "apps/results.hpp"
+#include "gemm_core/base/dtype.hpp"
+#include "io/cloud.hpp"
+#include "sparseconv/sparse_tensor.hpp"
+
+namespace apps {
+
+// Limits of the cores in use, measured at the start of every benchmark.
+struct Machine {
+  double flops = 0;             // multiply-add peak, FLOP/s
+  double bytes_per_second = 0;  // copy: read + written
+};
+
+struct BenchSettings {
+  std::string device = "cpu", dtype = "fp32";
+  base::DType type = base::DType::f32;
+  std::vector<int> threads;  // at least one
+  Rounds rounds;
+  bool as_json = false;
+};
+void add_bench_options(Command& command);
+BenchSettings bench_settings(const Arguments& arguments);
+
+// A row of "results". Numbers that do not apply are null.
+struct BenchResult {
+  std::string name, dtype = "float32";
+  int threads = 1;
+  std::optional<std::int64_t> voxels, cin, cout;
+  std::optional<std::string> kernel;
+  Times times;
+  double flop = 0, bytes = 0;  // of the work itself: present pairs, each operand moved once
+  Json more = Json::object();  // further keys
+};
+
+class BenchReport {
+ public:
+  explicit BenchReport(const BenchSettings& settings);  // measures the machine
+  const Machine& machine(int threads);
+  // The least time that the machine's limits allow.
+  double floor_ms(double flop, double bytes, int threads);
+  void add(const BenchResult& result);
+  int close(const Json& more = Json::object());
+
+ private:
+  BenchSettings settings_;
+  std::map<int, Machine> machines_;  // by threads
+  Json results_ = Json::array();
+};
+
+// Frames to work on: named files (clouds or voxel files), else a simulated street of the hdl64
+// sensor.
+struct FrameOptions {
+  std::vector<std::string> inputs;
+  std::array<double, 3> voxel_size{0.1, 0.1, 0.1};
+  int batch = 1;           // frames in one tensor; few inputs are repeated
+  std::uint64_t seed = 1;  // of the street
+};
+void add_frame_options(Command& command);
+FrameOptions frame_options(const Arguments& arguments);
+
+struct BenchFrame {
+  std::string name;
+  std::vector<io::Cloud> clouds;    // empty where a voxel file was read
+  sparseconv::SparseTensor voxels;  // f32 features: x y z and what else the clouds have
+};
+BenchFrame load_frame(const FrameOptions& options);
+
+std::string device_name(const BenchSettings& settings);
+
+}  // namespace apps

@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/batch/inputs.hpp"
+#include "apps/bench/bench.hpp"
+#include "apps/read_options.hpp"
+#include "apps/values.hpp"
+#include "io/simulator.hpp"
+#include "sparseconv/voxel_file.hpp"
+#include "sparseconv/voxelize.hpp"
+
+namespace apps {
+namespace {
+
+std::vector<io::Cloud> street(std::uint64_t seed, int frames) {
+  const io::Simulator simulator({.sensor = "hdl64", .seed = seed});
+  std::vector<io::Cloud> clouds;
+  for (int i = 0; i < frames; ++i) clouds.push_back(simulator.frame(i));
+  return clouds;
+}
+
+std::vector<io::Cloud> repeated(std::vector<io::Cloud> clouds, int count) {
+  const std::size_t given = clouds.size();
+  for (std::size_t i = 0; clouds.size() < static_cast<std::size_t>(count); ++i)
+    clouds.push_back(clouds[i % given]);
+  return clouds;
+}
+
+}  // namespace
+
+void add_frame_options(Command& command) {
+  command.options.add_options()("input", value<std::vector<std::string>>()->multitoken(),
+                                "clouds or one voxel file (a simulated street)")(
+      "voxel-size", value<std::string>(), "v or vx,vy,vz in metres (0.1)")(
+      "batch", value<std::string>(), "frames in one tensor (1)")("seed", value<std::string>(),
+                                                                 "of the simulated street (1)");
+}
+
+FrameOptions frame_options(const Arguments& arguments) {
+  FrameOptions options;
+  options.inputs = arguments.get_or<std::vector<std::string>>("input", {});
+  options.voxel_size =
+      parse_voxel_size("voxel-size", arguments.get_or<std::string>("voxel-size", "0.1"));
+  options.batch = static_cast<int>(integer_option(arguments, "batch", 1, 1, 1024));
+  options.seed = static_cast<std::uint64_t>(integer_option(arguments, "seed", 1, 0, INT64_MAX));
+  return options;
+}
+
+BenchFrame load_frame(const FrameOptions& options) {
+  BenchFrame frame;
+  const Inputs inputs = find_inputs(options.inputs);
+  for (const InputFailure& failure : inputs.failures)
+    base::fail(failure.path, ": ", failure.message);
+  if (inputs.files.size() == 1 && sparseconv::is_voxel_file(inputs.files[0].path)) {
+    frame.voxels = sparseconv::read_voxel_file(inputs.files[0].path).tensor;
+    frame.voxels.features = frame.voxels.features.to(base::DType::f32);
+    return frame;
+  }
+  for (const InputFile& file : inputs.files) frame.clouds.push_back(read_cloud(file.path, {}));
+  if (frame.clouds.empty()) frame.clouds = street(options.seed, options.batch);
+  frame.clouds = repeated(std::move(frame.clouds), options.batch);
+  std::vector<const io::Cloud*> clouds;
+  for (const io::Cloud& cloud : frame.clouds) clouds.push_back(&cloud);
+  frame.voxels = sparseconv::voxelize(clouds, {.voxel_size = options.voxel_size,
+                                               .features = {"x", "y", "z", "intensity"},
+                                               .defaults = {{"intensity", 0.0}}})
+                     .tensor;
+  return frame;
+}
+
+}  // namespace apps

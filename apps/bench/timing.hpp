@@ -1,0 +1,25 @@
+// Times of several contenders taken in turn, so that what else runs on the machine meets them
+// alike.
+#pragma once
+#include <functional>
+#include <vector>
+
+namespace apps {
+
+struct Times {
+  double median_ms = 0, min_ms = 0;
+};
+
+struct Rounds {
+  int warmup = 2, repeat = 15;
+};
+
+// One element a contender. A contender returns the seconds it wants counted.
+std::vector<Times> time_in_turn(const std::vector<std::function<double()>>& contenders,
+                                const Rounds& rounds);
+
+// Seconds that `work` takes.
+double seconds_of(const std::function<void()>& work);
+Times time_of(const std::function<void()>& work, const Rounds& rounds);
+
+}  // namespace apps

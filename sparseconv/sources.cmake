@@ -1,4 +1,7 @@
 set(SPARSECONV_SOURCES
+  architectures.cpp
+  architectures_detection.cpp
+  architectures_segmentation.cpp
   conv_geometry.cpp
   coordinates.cpp
   cpu/dense.cpp
@@ -10,7 +13,9 @@ set(SPARSECONV_SOURCES
   executor.cpp
   generated_coordinates.cpp
   graph.cpp
+  graph_builder.cpp
   hash_map.cpp
+  initialise.cpp
   json_reader.cpp
   kernel_map.cpp
   model.cpp
@@ -27,6 +32,8 @@ set(SPARSECONV_SOURCES
   voxelize.cpp)
 # Compilers for CPUs with fused multiply-add would contract cell arithmetic; every backend must round alike.
 set_source_files_properties(voxel_grid.cpp voxelize.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+# Seeded weights are the same on every machine.
+set_source_files_properties(initialise.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 if(NOT SPARSECONV_CUDA)
   list(APPEND SPARSECONV_SOURCES no_cuda.cpp)
 endif()

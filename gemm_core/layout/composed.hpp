@@ -3,9 +3,10 @@
 // gives an ordinary layout where that is sound.
 #pragma once
 #include <bit>
+#include <optional>
 
+#include "gemm_core/layout/coalesce.hpp"
 #include "gemm_core/layout/swizzle.hpp"
-#include "gemm_core/layout/tree.hpp"
 
 namespace layout {
 

@@ -69,10 +69,14 @@ constexpr Answer<LayoutTree> left_inverse(const LayoutTree& a) {
   return from_modes(coalesce(out));
 }
 
-// How many steps of one mode of B have the same values in A.
+// How many steps of one mode of B have the same values in A, inside A.
 constexpr Index common_run(const Modes& a, const Step& step, Index value) {
+  const Index end = size(a).value();
   Index run = 1;
-  while (run < step.size.value() && value_at(a, run * step.index.value()) == run * value) ++run;
+  for (; run < step.size.value(); ++run) {
+    const Index index = run * step.index.value();
+    if (index >= end || value_at(a, index) != run * value) break;
+  }
   return run;
 }
 
@@ -87,13 +91,15 @@ constexpr Answer<LayoutTree> max_common_vector(const LayoutTree& a, const Layout
   for (;;) {
     Mode longest{1, 0};
     for (const Step& step : list) {
-      if (!step.value.is(reached) || !step.index.known()) continue;
+      if (!step.value.is(reached)) continue;
       const Index run = common_run(outer, step, reached);
       if (run > longest.size.value()) longest = {run, step.index};
     }
     if (longest.size.is(1)) return from_modes(coalesce(out));
     out.push_back(longest);
-    if (!composition(a, from_modes(out))) return "the shared run is not a layout";
+    const LayoutTree shared = from_modes(out);
+    if (cosize(shared).value() > size(outer).value() || !composition(a, shared))
+      return "the shared run is not a layout";
     reached *= longest.size.value();
   }
 }

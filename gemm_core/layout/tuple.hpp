@@ -1,6 +1,7 @@
 // Compile-time integers, and tuples that take no room for them: Tuple<Int<4>, Tuple<int, Int<8>>>.
 #pragma once
 #include <concepts>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -48,9 +49,20 @@ struct TupleBase;
 template <int... I, class... T>
 struct TupleBase<std::integer_sequence<int, I...>, T...> : TupleLeaf<I, T>... {
   BASE_HD constexpr TupleBase() {}
-  BASE_HD constexpr explicit TupleBase(const T&... v) requires(sizeof...(T) > 0)
-      : TupleLeaf<I, T>(v)... {}
+  BASE_HD constexpr explicit TupleBase(const T&... v) : TupleLeaf<I, T>(v)... {}
 };
+
+// Tuples of nothing but empty members have no bases: two of them in one object would need two
+// addresses.
+template <class... T>
+struct EmptyBase {
+  BASE_HD constexpr EmptyBase() {}
+  BASE_HD constexpr explicit EmptyBase(const T&...) requires(sizeof...(T) > 0) {}
+};
+
+template <class... T>
+using BaseOf = std::conditional_t<(std::is_empty_v<T> && ...), EmptyBase<T...>,
+                                  TupleBase<std::make_integer_sequence<int, sizeof...(T)>, T...>>;
 
 template <int I, class T, bool E>
 BASE_HD constexpr decltype(auto) leaf_of(const TupleLeaf<I, T, E>& leaf) {
@@ -60,8 +72,8 @@ BASE_HD constexpr decltype(auto) leaf_of(const TupleLeaf<I, T, E>& leaf) {
 }  // namespace detail
 
 template <class... T>
-struct Tuple : detail::TupleBase<std::make_integer_sequence<int, sizeof...(T)>, T...> {
-  using Base = detail::TupleBase<std::make_integer_sequence<int, sizeof...(T)>, T...>;
+struct Tuple : detail::BaseOf<T...> {
+  using Base = detail::BaseOf<T...>;
   static constexpr int kRank = sizeof...(T);
   BASE_HD constexpr Tuple() {}
   BASE_HD constexpr explicit(sizeof...(T) == 1) Tuple(const T&... v) requires(sizeof...(T) > 0)
@@ -79,7 +91,10 @@ concept IsTuple = is_tuple<std::remove_cvref_t<T>>::value;
 
 template <int I, class... T>
 BASE_HD constexpr decltype(auto) get(const Tuple<T...>& tuple) {
-  return detail::leaf_of<I>(tuple);
+  if constexpr ((std::is_empty_v<T> && ...))
+    return std::tuple_element_t<I, std::tuple<T...>>{};
+  else
+    return detail::leaf_of<I>(tuple);
 }
 
 // A tuple also of a single entry, which Tuple{x} would copy when x is a tuple itself.

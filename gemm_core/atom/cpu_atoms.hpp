@@ -44,6 +44,25 @@ struct DepthwiseProduct {
   std::int64_t ldc = 0;
 };
 
+// Few input channels: row i of C (overwritten) is the sum over its pairs (input row, tap) of the k
+// values of that input row times the weights b [tap][k][columns], one row of C in registers over
+// all its pairs. The sum has two chains in the order of pairs, of even and of odd k, added at the
+// end.
+struct PairProduct {
+  struct Pair {
+    std::int32_t source, tap;
+  };
+  const float* base = nullptr;
+  std::int64_t pitch = 0;
+  const Pair* pairs = nullptr;  // row i has counts[i] of them from pairs + i * pairs_pitch
+  const std::int32_t* counts = nullptr;
+  std::int64_t pairs_pitch = 0;
+  std::int64_t rows = 0, k = 0, columns = 0;
+  const float* b = nullptr;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+};
+
 // Rows of any supported type to packed fp32 rows [rows][columns], rounded to what `compute` can
 // hold.
 struct RowConversion {
@@ -78,6 +97,7 @@ struct CpuAtoms {
   void (*multiply)(const PanelProduct<float>&) = nullptr;
   void (*multiply_f64)(const PanelProduct<double>&) = nullptr;
   void (*multiply_i16)(const PanelProduct<std::int32_t>&) = nullptr;
+  void (*multiply_pairs)(const PairProduct&) = nullptr;
   void (*multiply_depthwise)(const DepthwiseProduct&) = nullptr;
   void (*convert_rows)(const RowConversion&) = nullptr;
   // Rows of `neighbours` that are present: their index to `source`, their position to `target`;

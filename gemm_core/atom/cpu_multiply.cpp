@@ -16,6 +16,49 @@ HWY_BEFORE_NAMESPACE();
 namespace gemm_core::detail {
 namespace HWY_NAMESPACE {
 
+template <int kVectors>
+HWY_INLINE void multiply_row_of_pairs(const PairProduct& p, std::int64_t row, std::int64_t column) {
+  const FloatTag d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  FloatVec even[kVectors], odd[kVectors];
+  for (int v = 0; v < kVectors; ++v) even[v] = odd[v] = hn::Zero(d);
+  const PairProduct::Pair* pair = p.pairs + row * p.pairs_pitch;
+  for (const PairProduct::Pair* end = pair + p.counts[row]; pair != end; ++pair) {
+    const float* a = p.base + pair->source * p.pitch;
+    const float* b = p.b + pair->tap * p.k * p.columns + column;
+    std::int64_t i = 0;
+    for (; i + 2 <= p.k; i += 2, b += 2 * p.columns) {
+      const FloatVec first = hn::Set(d, a[i]), second = hn::Set(d, a[i + 1]);
+      for (int v = 0; v < kVectors; ++v) {
+        even[v] = hn::MulAdd(first, hn::Load(d, b + v * lanes), even[v]);
+        odd[v] = hn::MulAdd(second, hn::Load(d, b + p.columns + v * lanes), odd[v]);
+      }
+    }
+    if (i < p.k) {
+      const FloatVec last = hn::Set(d, a[i]);
+      for (int v = 0; v < kVectors; ++v)
+        even[v] = hn::MulAdd(last, hn::Load(d, b + v * lanes), even[v]);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    hn::Store(hn::Add(even[v], odd[v]), d, p.c + row * p.ldc + column + v * lanes);
+  }
+}
+
+inline void multiply_pairs(const PairProduct& p) {
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(FloatTag()));
+  std::int64_t n = 0;
+  for (; n + 4 * lanes <= p.columns; n += 4 * lanes) {
+    for (std::int64_t row = 0; row < p.rows; ++row) multiply_row_of_pairs<4>(p, row, n);
+  }
+  for (; n + 2 * lanes <= p.columns; n += 2 * lanes) {
+    for (std::int64_t row = 0; row < p.rows; ++row) multiply_row_of_pairs<2>(p, row, n);
+  }
+  for (; n < p.columns; n += lanes) {
+    for (std::int64_t row = 0; row < p.rows; ++row) multiply_row_of_pairs<1>(p, row, n);
+  }
+}
+
 inline void multiply_depthwise(const DepthwiseProduct& p) {
   const FloatTag d;
   const hn::CappedTag<float, 1> one;
@@ -99,6 +142,7 @@ void fill_multiply_of_target(CpuAtoms& atoms) {
   atoms.lanes_f64 = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<double>()));
   atoms.panel_vectors = kPanelVectors;
   atoms.multiply = multiply<float>;
+  atoms.multiply_pairs = multiply_pairs;
   atoms.multiply_depthwise = multiply_depthwise;
   atoms.list_present = list_present;
   atoms.fma_burst = fma_burst;

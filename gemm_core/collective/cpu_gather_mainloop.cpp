@@ -11,11 +11,16 @@ namespace gemm_core {
 namespace {
 
 constexpr std::int64_t kListMargin = 16;  // list_present stores whole vectors
+// Widest tile: with its rows it stays in L2, and A is read again for the next columns.
+constexpr std::int64_t kTileColumns = 512;
+// Rows at multiples of 1 KiB fall into few sets of L1; a dense operand is then copied into a panel.
+constexpr std::int64_t kAliasFloats = 256, kPanelPadding = 16;
 
 // Kept per thread, so that a steady state allocates nothing.
 struct Scratch {
   AlignedBuffer tile, panel;
-  std::vector<std::int32_t> source, target;
+  std::vector<std::int32_t> source, target, counts;
+  std::vector<PairProduct::Pair> pairs;
 };
 
 Scratch& scratch() {
@@ -36,6 +41,11 @@ struct Operand {
   const std::int32_t* source = nullptr;
 };
 
+bool reads_in_place(const GatherConvArguments& a) {
+  const bool aliases = a.neighbours == nullptr && a.input.stride[0] % kAliasFloats == 0;
+  return a.input.dtype == base::DType::f32 && a.weights->compute == base::DType::f32 && !aliases;
+}
+
 class Tile {
  public:
   Tile(const GatherConvArguments& arguments, std::int64_t begin, std::int64_t end)
@@ -48,7 +58,15 @@ class Tile {
 
   void run() {
     if (data_.depthwise) return run_depthwise();
-    for (std::int64_t group = 0; group < weights_.groups; ++group) run_group(group);
+    for (std::int64_t group = 0; group < weights_.groups; ++group) {
+      if (data_.few_channels) {
+        run_pairs(group);
+        continue;
+      }
+      for (std::int64_t n = 0; n < data_.padded_n; n += kTileColumns) {
+        run_columns(group, n, std::min(kTileColumns, data_.padded_n - n));
+      }
+    }
   }
 
  private:
@@ -63,62 +81,106 @@ class Tile {
     return {s.source.data(), s.target.data(), 0, count};
   }
 
-  // The rows as fp32: in place where they are fp32 and need no rounding, else converted into a
-  // panel.
-  Operand operand(const TapRows& rows, std::int64_t channel, std::int64_t channels) {
+  // `channels` of the rows as fp32, in `panel` [rows.count][pitch].
+  void convert(const TapRows& rows, std::int64_t channel, std::int64_t channels, float* panel,
+               std::int64_t pitch) {
     const auto& input = arguments_.input;
-    const std::int64_t pitch = input.stride[0];
-    const std::int64_t start = rows.first * pitch + channel;
-    if (input.dtype == base::DType::f32 && weights_.compute == base::DType::f32) {
-      return {input.as<float>() + start, pitch, rows.source};
-    }
-    float* panel = scratch().panel.reserve(rows_ * channels);
+    const std::int64_t start = rows.first * input.stride[0] + channel;
     atoms_.convert_rows(
         {.base = static_cast<const char*>(input.data) + start * base::bytes(input.dtype),
          .dtype = input.dtype,
-         .pitch = pitch,
+         .pitch = input.stride[0],
          .source = rows.source,
          .rows = rows.count,
          .columns = channels,
          .compute = weights_.compute,
          .to = panel,
-         .ldto = channels});
-    return {panel, channels, nullptr};
+         .ldto = pitch});
   }
 
-  void run_group(std::int64_t group) {
-    const std::int64_t ld = data_.padded_n;
-    float* tile = scratch().tile.reserve(rows_ * ld);
-    std::memset(tile, 0, static_cast<std::size_t>(rows_ * ld) * sizeof(float));
+  // In place where the rows are fp32 and need no rounding, else converted into a panel.
+  Operand operand(const TapRows& rows, std::int64_t channel, std::int64_t channels) {
+    const auto& input = arguments_.input;
+    if (reads_in_place(arguments_)) {
+      return {input.as<float>() + rows.first * input.stride[0] + channel, input.stride[0],
+              rows.source};
+    }
+    const std::int64_t pitch = channels + kPanelPadding;
+    float* panel = scratch().panel.reserve(rows_ * pitch);
+    convert(rows, channel, channels, panel, pitch);
+    return {panel, pitch, nullptr};
+  }
+
+  float* zeroed_tile(std::int64_t columns) {
+    float* tile = scratch().tile.reserve(rows_ * columns);
+    std::memset(tile, 0, static_cast<std::size_t>(rows_ * columns) * sizeof(float));
+    return tile;
+  }
+
+  void run_columns(std::int64_t group, std::int64_t n, std::int64_t columns) {
+    float* tile = zeroed_tile(columns);
     for (std::int64_t tap = 0; tap < weights_.taps; ++tap) {
       const TapRows rows = rows_of_tap(tap);
       if (rows.count == 0) continue;
-      multiply(rows, operand(rows, group * data_.group_k, data_.group_k),
-               data_.tap(group, tap, weights_.taps), tile);
+      const float* b = data_.tap(group, tap, weights_.taps);
+      for (std::int64_t k0 = 0; k0 < data_.group_k; k0 += kMaxBlockK) {
+        const std::int64_t k = std::min(kMaxBlockK, data_.group_k - k0);
+        const Operand a = operand(rows, group * data_.group_k + k0, k);
+        atoms_.multiply({.base = a.base,
+                         .pitch = a.pitch,
+                         .source = a.source,
+                         .target = rows.target,
+                         .rows = rows.count,
+                         .k = k,
+                         .columns = columns,
+                         .b = b + k0 * data_.padded_n + n * k,
+                         .c = tile,
+                         .ldc = columns});
+      }
     }
-    run_epilogue(atoms_, arguments_.epilogue, {tile, ld, rows_, data_.group_n}, begin_,
-                 group * data_.group_n, arguments_.output);
+    run_epilogue(atoms_, arguments_.epilogue,
+                 {tile, columns, rows_, std::min(columns, data_.group_n - n)}, begin_,
+                 group * data_.group_n + n, arguments_.output);
   }
 
-  void multiply(const TapRows& rows, const Operand& a, const float* b, float* tile) const {
-    for (std::int64_t k0 = 0; k0 < data_.group_k; k0 += kMaxBlockK) {
-      atoms_.multiply({.base = a.base + k0,
-                       .pitch = a.pitch,
-                       .source = a.source,
-                       .target = rows.target,
-                       .rows = rows.count,
-                       .k = std::min(kMaxBlockK, data_.group_k - k0),
-                       .columns = data_.padded_n,
-                       .b = b + k0 * data_.padded_n,
-                       .c = tile,
-                       .ldc = data_.padded_n});
+  void run_pairs(std::int64_t group) {
+    const std::int64_t k = data_.group_k, taps = weights_.taps, columns = data_.padded_n;
+    Scratch& s = scratch();
+    s.counts.assign(static_cast<std::size_t>(rows_), 0);
+    s.pairs.resize(static_cast<std::size_t>(rows_ * taps));
+    const bool in_place = reads_in_place(arguments_);
+    float* panel = in_place ? nullptr : s.panel.reserve(rows_ * taps * k);
+    std::int64_t converted = 0;
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const TapRows rows = rows_of_tap(tap);
+      if (!in_place) convert(rows, group * k, k, panel + converted * k, k);
+      for (std::int64_t j = 0; j < rows.count; ++j) {
+        const std::int64_t row = rows.target[j];
+        const std::int64_t source = in_place ? rows.source[j] : converted + j;
+        s.pairs[static_cast<std::size_t>(row * taps + s.counts[static_cast<std::size_t>(row)]++)] =
+            {static_cast<std::int32_t>(source), static_cast<std::int32_t>(tap)};
+      }
+      converted += rows.count;
     }
+    float* tile = s.tile.reserve(rows_ * columns);
+    atoms_.multiply_pairs({.base = in_place ? arguments_.input.as<float>() + group * k : panel,
+                           .pitch = in_place ? arguments_.input.stride[0] : k,
+                           .pairs = s.pairs.data(),
+                           .counts = s.counts.data(),
+                           .pairs_pitch = taps,
+                           .rows = rows_,
+                           .k = k,
+                           .columns = columns,
+                           .b = data_.tap(group, 0, taps),
+                           .c = tile,
+                           .ldc = columns});
+    run_epilogue(atoms_, arguments_.epilogue, {tile, columns, rows_, data_.group_n}, begin_,
+                 group * data_.group_n, arguments_.output);
   }
 
   void run_depthwise() {
     const std::int64_t channels = weights_.cout;
-    float* tile = scratch().tile.reserve(rows_ * channels);
-    std::memset(tile, 0, static_cast<std::size_t>(rows_ * channels) * sizeof(float));
+    float* tile = zeroed_tile(channels);
     for (std::int64_t tap = 0; tap < weights_.taps; ++tap) {
       const TapRows rows = rows_of_tap(tap);
       if (rows.count == 0) continue;
@@ -147,8 +209,19 @@ class Tile {
 }  // namespace
 
 std::int64_t gather_tile_rows(const GatherConvArguments& arguments, int threads) {
+  // Three quarters of an L2 of 512 KiB for the tile and, where A is converted, its panel.
+  constexpr std::int64_t kFloats = 96 * 1024, kMost = 384, kLeast = 48;
+  const PackedConvWeights::Data& data = *arguments.weights->data;
+  std::int64_t row_floats =
+      std::min(data.depthwise ? arguments.weights->cout : data.padded_n, kTileColumns);
+  if (!reads_in_place(arguments))
+    row_floats += std::min(arguments.weights->cin, kMaxBlockK) + kPanelPadding;
+  std::int64_t rows = std::clamp(kFloats / row_floats, kLeast, kMost);
+  // Lists of pairs hold every tap of every row.
+  if (data.few_channels) rows = std::clamp<std::int64_t>(8192 / arguments.weights->taps, 16, kMost);
+  // Few rows: four tiles a thread, so that no thread waits long for the last.
   const std::int64_t per_thread = (arguments.rows + threads - 1) / threads;
-  return std::clamp<std::int64_t>(per_thread / 4, 48, 384);
+  return std::min(rows, std::max(kLeast, per_thread / 4));
 }
 
 void run_gather_tile(const GatherConvArguments& arguments, std::int64_t begin, std::int64_t end) {

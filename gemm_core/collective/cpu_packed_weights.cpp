@@ -77,8 +77,9 @@ PackedConvWeights pack_conv_weights_for(const CpuAtoms& atoms, const ConvWeights
   data.group_k = desc.cin / desc.groups;
   data.group_n = desc.cout / desc.groups;
   data.depthwise = desc.groups > 1 && data.group_k == 1 && data.group_n == 1;
+  data.few_channels = !data.depthwise && desc.taps > 1 && data.group_k <= kFewChannels;
   data.padded_n = (data.group_n + atoms.lanes - 1) / atoms.lanes * atoms.lanes;
-  data.panel_width = atoms.lanes * atoms.panel_vectors;
+  data.panel_width = data.few_channels ? data.padded_n : atoms.lanes * atoms.panel_vectors;
   const auto weight_of = [&](std::int64_t n, std::int64_t tap, std::int64_t k) {
     return rounded(desc.weight[(n * desc.taps + tap) * data.group_k + k], desc.compute);
   };

@@ -15,12 +15,17 @@ namespace gemm_core {
 // of the result's definition: the same on every machine.
 inline constexpr std::int64_t kMaxBlockK = 256;
 
+// Up to so many input channels a row of pairs in registers beats a panel product a tap, whose cost
+// is then mostly loading and storing C.
+inline constexpr std::int64_t kFewChannels = 8;
+
 struct PackedConvWeights::Data {
   const CpuAtoms* atoms = nullptr;
   std::int64_t group_k = 0, group_n = 0;  // channels of one group
   std::int64_t padded_n = 0;              // group_n up to whole vectors
   std::int64_t panel_width = 0;           // of a full panel
   bool depthwise = false;
+  bool few_channels = false;  // [group][tap][k][padded_n], no panels
   AlignedBuffer values;
 
   // Panels of one tap: start of the k block at `k0` is tap + k0 * padded_n.

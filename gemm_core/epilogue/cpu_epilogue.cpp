@@ -39,6 +39,24 @@ void check_epilogue(const Epilogue& epilogue, std::int64_t m, std::int64_t n,
   }
 }
 
+void run_epilogue_nodes(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
+                        std::int64_t m0, std::int64_t n0) {
+  for (const EpilogueNode& node : epilogue.nodes) {
+    switch (node.kind) {
+      case EpilogueNode::Kind::scale_shift:
+        atoms.scale_shift(block, node.scale ? node.scale + n0 : nullptr,
+                          node.shift ? node.shift + n0 : nullptr);
+        break;
+      case EpilogueNode::Kind::add:
+        atoms.add(block, element(node.aux, m0, n0), node.aux.dtype, node.aux.stride[0]);
+        break;
+      case EpilogueNode::Kind::activate:
+        atoms.activate(block, node.activation, node.slope);
+        break;
+    }
+  }
+}
+
 void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
                   std::int64_t m0, std::int64_t n0, const base::TensorView& output) {
   const std::int64_t step =
@@ -46,20 +64,7 @@ void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& 
   for (std::int64_t i = 0; i < block.rows; i += step) {
     const Block piece{block.values + i * block.ld, block.ld, std::min(step, block.rows - i),
                       block.columns};
-    for (const EpilogueNode& node : epilogue.nodes) {
-      switch (node.kind) {
-        case EpilogueNode::Kind::scale_shift:
-          atoms.scale_shift(piece, node.scale ? node.scale + n0 : nullptr,
-                            node.shift ? node.shift + n0 : nullptr);
-          break;
-        case EpilogueNode::Kind::add:
-          atoms.add(piece, element(node.aux, m0 + i, n0), node.aux.dtype, node.aux.stride[0]);
-          break;
-        case EpilogueNode::Kind::activate:
-          atoms.activate(piece, node.activation, node.slope);
-          break;
-      }
-    }
+    run_epilogue_nodes(atoms, epilogue, piece, m0 + i, n0);
     atoms.store(piece, element(output, m0 + i, n0), output.dtype, output.stride[0]);
   }
 }

@@ -15,4 +15,10 @@ void check_epilogue(const Epilogue& epilogue, std::int64_t m, std::int64_t n,
 void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
                   std::int64_t m0, std::int64_t n0, const base::TensorView& output);
 
+// The nodes alone: the block holds the result.
+void run_epilogue_nodes(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
+                        std::int64_t m0, std::int64_t n0);
+
+inline const Epilogue kNoEpilogue;
+
 }  // namespace gemm_core

@@ -1,0 +1,106 @@
+// Dense products on the CPU in the form can_implement -> workspace_size -> initialize -> run.
+// Nothing throws or prints: misuse is a status whose message names operand, extent and limit, and
+// leaves D untouched.
+//
+//   GemmArguments args{.m = 128, .n = 64, .k = 32};
+//   args.a = {a, DType::f32, 32, 1};   // row-major [m, k]
+//   args.b = {b, DType::f32, 1, 32};   // column-major [k, n]
+//   args.d = {d, DType::f32, 64, 1};
+//   std::vector<std::byte> workspace(Gemm::workspace_size(args));
+//   Gemm gemm;
+//   auto status = gemm.initialize(args, workspace.data(), workspace.size());
+//   if (status.ok()) status = gemm.run();  // as often as wanted; operands are read again each time
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gemm_core/base/dtype.hpp"
+#include "gemm_core/collective/cpu_dense_mainloop.hpp"
+#include "gemm_core/epilogue/epilogue.hpp"
+
+namespace gemm_core {
+
+struct GemmStatus {
+  enum class Code : std::uint8_t {
+    success,
+    invalid_extent,  // negative, or products past 2^63
+    null_operand,    // no pointer where elements are needed; beta without C
+    misaligned,      // a pointer that is no multiple of its element size
+    unsupported,     // a pair of types, or strides that make D overlap itself
+    overlap,         // D shares bytes with A or B, or with C in another place
+    small_workspace,
+    not_initialized,
+  } code = Code::success;
+  std::string message;  // empty on success
+  bool ok() const { return code == Code::success; }
+};
+
+// A matrix [rows, columns]; element (i, j) of batch l is data[i*row_stride + j*column_stride +
+// l*batch_stride], or pointers[l][i*row_stride + j*column_stride] where `pointers` is given (and
+// data is ignored).
+struct GemmOperand {
+  const void* data = nullptr;
+  base::DType dtype = base::DType::f32;
+  std::int64_t row_stride = 0, column_stride = 1, batch_stride = 0;
+  const void* const* pointers = nullptr;
+};
+struct GemmOutput {
+  void* data = nullptr;
+  base::DType dtype = base::DType::f32;
+  std::int64_t row_stride = 0, column_stride = 1, batch_stride = 0;
+  void* const* pointers = nullptr;
+};
+
+// D = epilogue(alpha * A B + beta * C): A [m,k], B [k,n], C and D [m,n], each with its own strides,
+// so that TN, NT, NN and TT are all there. With beta 0, C is not read. k = 0 gives epilogue(beta *
+// C).
+//   compute   operands        C, D               alpha, beta, epilogue
+//   f32 tf32 f16 bf16   f32 f16 bf16   f32 f16 bf16   any; accumulated in fp32, operands rounded to
+//   `compute` f64       f64             f64                alpha and beta, no epilogue nodes i8 i8
+//   i32                alpha 1, beta 0 or 1, no nodes; sums wrap at 2^31 i8        i8 f32 f16 bf16
+//   any, on the exact sum rounded to fp32
+struct GemmArguments {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  GemmOperand a, b, c;
+  GemmOutput d;
+  base::DType compute = base::DType::f32;
+  double alpha = 1, beta = 0;
+  Epilogue epilogue;  // matrices in it are [m, n] and shared by all batches
+};
+
+class Gemm {
+ public:
+  static GemmStatus can_implement(const GemmArguments& arguments);
+  static std::size_t workspace_size(
+      const GemmArguments& arguments);  // 0 where the arguments cannot be implemented
+  // The workspace must live until the last run; 64-byte alignment is made inside it.
+  GemmStatus initialize(const GemmArguments& arguments, void* workspace, std::size_t bytes);
+  GemmStatus
+  run();  // in the caller's task arena; the result does not depend on the number of threads
+
+ private:
+  GemmArguments arguments_;
+  void* workspace_ = nullptr;
+  bool initialized_ = false;
+};
+
+// G products of their own sizes in one call, each with the bits of a Gemm of its own. Any extent
+// may be 0.
+class GroupedGemm {
+ public:
+  static GemmStatus can_implement(
+      std::span<const GemmArguments> groups);  // batch must be 1; names the group
+  static std::size_t workspace_size(std::span<const GemmArguments> groups);
+  GemmStatus initialize(std::span<const GemmArguments> groups, void* workspace, std::size_t bytes);
+  GemmStatus run();
+
+ private:
+  std::vector<GemmArguments> groups_;
+  void* workspace_ = nullptr;
+  bool initialized_ = false;
+};
+
+}  // namespace gemm_core

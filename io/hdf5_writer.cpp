@@ -1,10 +1,8 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 
 #include "io/hdf5_container.hpp"
 #include "io/hdf5_handle.hpp"
+#include "io/sink.hpp"
 
 namespace io {
 namespace {
@@ -13,14 +11,6 @@ using hdf5::Handle;
 using hdf5::Lock;
 
 constexpr hsize_t kChunkElements = 1 << 16;
-
-std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  static std::atomic<int> counter{0};
-  auto name = path;
-  name.replace_filename("." + path.filename().string() + "." + std::to_string(::getpid()) + "-" +
-                        std::to_string(counter++) + ".tmp");
-  return name;
-}
 
 std::vector<hsize_t> to_hsize(const std::vector<std::int64_t>& shape) {
   return {shape.begin(), shape.end()};

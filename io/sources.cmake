@@ -1,5 +1,8 @@
 set(IO_SOURCES
-  cloud.cpp)
+  ascii_rows.cpp cloud.cpp field_names.cpp fit_columns.cpp implausible_layout.cpp io.cpp lzf.cpp number_text.cpp
+  records.cpp registry.cpp sink.cpp source.cpp
+  formats/kitti.cpp formats/label.cpp formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
+  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp)
 if(SPARSECONV_HDF5)
   list(APPEND IO_SOURCES hdf5_container.cpp hdf5_writer.cpp)
 else()

@@ -1,0 +1,75 @@
+// Tables of numbers in text: which characters separate cells, what the cells are called, and the
+// columns themselves.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/cloud.hpp"
+#include "io/source.hpp"
+
+namespace io {
+
+struct TextStyle {
+  char delimiter = ' ';        // ' ' stands for any run of blanks and tabs
+  bool decimal_comma = false;  // 1,5 is one and a half
+};
+
+// Chosen by a row of the table: semicolons and tabs before commas; a comma between digits in each
+// of three or more cells that something else separates is a decimal comma.
+TextStyle detect_style(std::string_view row);
+
+// Cells without blanks around them and without quotes.
+std::vector<std::string> split_cells(std::string_view row, const TextStyle& style);
+bool is_number(std::string_view cell, const TextStyle& style);
+// Blank, or a comment: # // %
+bool is_data_line(std::string_view line);
+
+// One column whose type is found while it grows: whole numbers until something else turns up.
+class TextColumn {
+ public:
+  TextColumn(std::int64_t rows, bool is_real);
+  void put(std::int64_t row, const struct Number& number, const char* begin, const char* end);
+  bool is_whole() const { return mode_ != Mode::real; }
+  bool fits(std::int64_t low, std::int64_t high) const {
+    return mode_ == Mode::whole && low_ >= low && high_ <= high;
+  }
+  // Doubles, or the smallest of int32, int64, uint64 (uint8, uint16 for colours) that holds the
+  // whole numbers.
+  base::Tensor take(bool is_colour);
+
+ private:
+  enum class Mode { whole, unsigned_whole, real };
+  void become_real(std::int64_t filled);
+
+  Mode mode_;
+  std::int64_t rows_, low_ = 0, high_ = 0;
+  base::Tensor real_;
+  std::unique_ptr<std::uint64_t[]> whole_;
+};
+
+// Parses rows into columns. Cells of columns that are skipped may hold anything.
+class TextTable {
+ public:
+  TextTable(std::int64_t rows, const TextStyle& style, std::vector<bool> is_real,
+            std::vector<bool> is_skipped);
+  void parse(std::string_view line, std::int64_t line_number);
+  std::int64_t rows() const { return filled_; }
+  std::vector<TextColumn>& columns() { return columns_; }
+
+ private:
+  const char* parse_cell(const char* p, const char* end, std::size_t column,
+                         std::int64_t line_number);
+  const char* parse_odd_cell(const char* p, const char* end, std::size_t column,
+                             std::int64_t line_number);
+  [[noreturn]] void fail_count(std::string_view line, std::int64_t line_number) const;
+
+  TextStyle style_;
+  std::vector<bool> is_skipped_;
+  std::vector<TextColumn> columns_;
+  std::int64_t filled_ = 0;
+};
+
+}  // namespace io

@@ -1,0 +1,206 @@
+#include "io/records.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "io/number_text.hpp"
+#include "io/sink.hpp"
+#include "io/visit_field.hpp"
+
+namespace io {
+namespace {
+
+template <class Word>
+Word swapped(Word word) {
+  if constexpr (sizeof(Word) == 2)
+    return __builtin_bswap16(word);
+  else if constexpr (sizeof(Word) == 4)
+    return __builtin_bswap32(word);
+  else if constexpr (sizeof(Word) == 8)
+    return __builtin_bswap64(word);
+  else
+    return word;
+}
+
+// One element a record. Compilers keep the loads and stores single moves whatever the alignment.
+template <class Word, bool kSwap>
+void gather(const char* records, std::int64_t stride, std::int64_t count, char* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, records + i * stride, sizeof(Word));
+    if constexpr (kSwap) word = swapped(word);
+    std::memcpy(out + i * static_cast<std::int64_t>(sizeof(Word)), &word, sizeof(Word));
+  }
+}
+
+template <class Word>
+void scatter(const char* values, std::int64_t stride, std::int64_t count, char* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(out + i * stride, values + i * static_cast<std::int64_t>(sizeof(Word)),
+                sizeof(Word));
+  }
+}
+
+template <class F>
+void with_word(std::int64_t bytes, F&& body) {
+  switch (bytes) {
+    case 1:
+      return body.template operator()<std::uint8_t>();
+    case 2:
+      return body.template operator()<std::uint16_t>();
+    case 4:
+      return body.template operator()<std::uint32_t>();
+    default:
+      return body.template operator()<std::uint64_t>();
+  }
+}
+
+}  // namespace
+
+void swap_elements(char* data, std::int64_t count, std::int64_t element_bytes) {
+  with_word(element_bytes, [&]<class Word>() {
+    gather<Word, true>(data, static_cast<std::int64_t>(sizeof(Word)), count, data);
+  });
+}
+
+void pack_offsets(RecordLayout& layout) {
+  layout.bytes = 0;
+  for (RecordField& field : layout.fields) {
+    field.offset = layout.bytes;
+    const std::int64_t element = base::bytes(field.type);
+    ENSURE(field.count >= 0 && field.count <= (std::int64_t{1} << 40) / element, "field ",
+           field.name, " claims ", field.count, " elements a point");
+    layout.bytes += field.count * element;
+    ENSURE(layout.bytes <= std::int64_t{1} << 40, "a point claims ", layout.bytes, " bytes");
+  }
+}
+
+RecordReader::RecordReader(const RecordLayout& layout, std::int64_t points)
+    : layout_(layout), points_(points) {
+  for (const RecordField& field : layout.fields) {
+    if (field.is_skipped) {
+      columns_.emplace_back();
+    } else if (field.count == 1) {
+      columns_.push_back(base::Tensor::empty({points}, field.type));
+    } else {
+      columns_.push_back(base::Tensor::empty({points, field.count}, field.type));
+    }
+  }
+}
+
+void RecordReader::append(const char* records, std::int64_t count) {
+  for (std::size_t f = 0; f < columns_.size(); ++f) {
+    const RecordField& field = layout_.fields[f];
+    if (field.is_skipped || count == 0) continue;
+    const std::int64_t element = base::bytes(field.type), row = element * field.count;
+    char* out = static_cast<char*>(columns_[f].data()) + filled_ * row;
+    const char* in = records + field.offset;
+    if (field.count == 1) {
+      with_word(element, [&]<class Word>() {
+        if (layout_.swap_bytes)
+          gather<Word, true>(in, layout_.bytes, count, out);
+        else
+          gather<Word, false>(in, layout_.bytes, count, out);
+      });
+      continue;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(out + i * row, in + i * layout_.bytes, static_cast<std::size_t>(row));
+    }
+    if (layout_.swap_bytes) swap_elements(out, count * field.count, element);
+  }
+  filled_ += count;
+}
+
+void RecordReader::read_all(ByteStream& stream) {
+  const std::int64_t record = std::max<std::int64_t>(layout_.bytes, 1);
+  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / record, 1);
+  std::vector<char> buffer(static_cast<std::size_t>(std::min(block, points_ - filled_) * record));
+  while (filled_ < points_) {
+    const std::int64_t count = std::min(block, points_ - filled_);
+    stream.read(buffer.data(), count * layout_.bytes);
+    append(buffer.data(), count);
+  }
+}
+
+void RecordReader::move_into(Cloud& cloud) {
+  for (std::size_t f = 0; f < columns_.size(); ++f) {
+    const RecordField& field = layout_.fields[f];
+    if (!field.is_skipped)
+      cloud.add(Field{field.name, field.type, field.count, ""}, std::move(columns_[f]));
+  }
+}
+
+RecordWriter::RecordWriter(const RecordLayout& layout, const Cloud& cloud) : layout_(layout) {
+  for (const RecordField& field : layout.fields) {
+    const Column& column = cloud.get(field.name);
+    ENSURE(column.field.type == field.type && column.field.count == field.count, "field ",
+           field.name, " is ", base::name(column.field.type), ", records of ",
+           base::name(field.type), " were asked for");
+    columns_.push_back(&column);
+  }
+}
+
+void RecordWriter::fill(std::int64_t begin, std::int64_t count, char* out) const {
+  for (std::size_t f = 0; f < columns_.size(); ++f) {
+    const RecordField& field = layout_.fields[f];
+    const std::int64_t element = base::bytes(field.type), row = element * field.count;
+    const char* in = static_cast<const char*>(columns_[f]->values.data()) + begin * row;
+    if (field.count == 1) {
+      with_word(element,
+                [&]<class Word>() { scatter<Word>(in, layout_.bytes, count, out + field.offset); });
+      continue;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(out + field.offset + i * layout_.bytes, in + i * row,
+                  static_cast<std::size_t>(row));
+    }
+  }
+}
+
+void write_records(Sink& sink, const Cloud& cloud) {
+  RecordLayout layout;
+  for (const auto& column : cloud.columns()) {
+    layout.fields.push_back(
+        {.name = column->field.name, .type = column->field.type, .count = column->field.count});
+  }
+  pack_offsets(layout);
+  const RecordWriter writer(layout, cloud);
+  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / layout.bytes, 1);
+  std::string buffer(static_cast<std::size_t>(std::min(block, cloud.size()) * layout.bytes), '\0');
+  for (std::int64_t begin = 0; begin < cloud.size(); begin += block) {
+    const std::int64_t count = std::min(block, cloud.size() - begin);
+    writer.fill(begin, count, buffer.data());
+    sink.write(buffer.data(), count * layout.bytes);
+  }
+}
+
+void append_element(std::string& out, const Column& column, std::int64_t index) {
+  visit_field_type(column.field.type, [&]<class T>() {
+    const T value = column.values.data<T>()[index];
+    if constexpr (std::is_floating_point_v<T>)
+      append_number(out, value);
+    else if constexpr (std::is_signed_v<T>)
+      append_number(out, std::int64_t{value});
+    else
+      append_number(out, std::uint64_t{value});
+  });
+}
+
+void write_rows(Sink& sink, const Cloud& cloud, char separator) {
+  std::string row;
+  for (std::int64_t i = 0; i < cloud.size(); ++i) {
+    row.clear();
+    for (const auto& column : cloud.columns()) {
+      for (std::int64_t e = 0; e < column->field.count; ++e) {
+        append_element(row, *column, i * column->field.count + e);
+        row += separator;
+      }
+    }
+    row.back() = '\n';
+    sink.write(row);
+  }
+}
+
+}  // namespace io

@@ -62,13 +62,23 @@ void check_options(const Coordinates::Options& options) {
   }
 }
 
+// From a map to ranks, one to rows.
+std::unique_ptr<const HashMap> map_to_rows(HashMap map, std::span<const Key> keys) {
+  HashMap::Cursor cursor(map);
+  std::vector<std::int32_t> rows(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    rows[static_cast<std::size_t>(cursor.find(keys[i]))] = static_cast<std::int32_t>(i);
+  }
+  map.set_rows(std::move(rows));
+  return std::make_unique<const HashMap>(std::move(map));
+}
+
 }  // namespace
 
 struct Coordinates::Lazy {
   std::once_flag once;
   std::unique_ptr<const HashMap> hash_map;
   std::atomic<std::int64_t> hash_map_bytes{0};
-  std::vector<Key> sorted_keys;  // only where the rows are not sorted
 };
 
 Coordinates::Coordinates() : lazy_(std::make_unique<Lazy>()) {}
@@ -98,7 +108,8 @@ std::shared_ptr<const Coordinates> Coordinates::create(std::vector<Coord> coords
     for (std::size_t i = 0; i < set->keys_.size(); ++i) {
       if (!seen.insert(set->keys_[i])) fail_duplicate(set->keys_, i);
     }
-    set->lazy_->sorted_keys = seen.sorted_keys();
+    set->lazy_->hash_map = map_to_rows(std::move(seen).finish().map, set->keys_);
+    set->lazy_->hash_map_bytes = set->lazy_->hash_map->nbytes();
   }
   return set;
 }
@@ -140,28 +151,26 @@ std::shared_ptr<const Coordinates> Coordinates::from_sorted_keys(std::vector<Key
   return set;
 }
 
+std::shared_ptr<const Coordinates> Coordinates::from_block_set(BlockSet blocks,
+                                                               const Options& options) {
+  auto [keys, map] = std::move(blocks).finish();
+  const auto set = std::const_pointer_cast<Coordinates>(from_sorted_keys(std::move(keys), options));
+  set->lazy_->hash_map = std::make_unique<const HashMap>(std::move(map));
+  set->lazy_->hash_map_bytes = set->lazy_->hash_map->nbytes();
+  return set;
+}
+
 const HashMap& Coordinates::hash_map() const {
   std::call_once(lazy_->once, [this] {
-    if (is_sorted_) {
-      lazy_->hash_map = std::make_unique<const HashMap>(keys_);
-      lazy_->hash_map_bytes = lazy_->hash_map->nbytes();
-      return;
-    }
-    const HashMap ranks(lazy_->sorted_keys);
-    HashMap::Cursor cursor(ranks);
-    std::vector<std::int32_t> rows(keys_.size());
-    for (std::size_t i = 0; i < keys_.size(); ++i) {
-      rows[static_cast<std::size_t>(cursor.find(keys_[i]))] = static_cast<std::int32_t>(i);
-    }
-    lazy_->hash_map = std::make_unique<const HashMap>(lazy_->sorted_keys, std::move(rows));
+    if (lazy_->hash_map) return;
+    lazy_->hash_map = std::make_unique<const HashMap>(keys_);
     lazy_->hash_map_bytes = lazy_->hash_map->nbytes();
   });
   return *lazy_->hash_map;
 }
 
 std::int64_t Coordinates::nbytes() const {
-  const std::size_t own =
-      coords_.size() * sizeof(Coord) + (keys_.size() + lazy_->sorted_keys.size()) * sizeof(Key);
+  const std::size_t own = coords_.size() * sizeof(Coord) + keys_.size() * sizeof(Key);
   return static_cast<std::int64_t>(own) + lazy_->hash_map_bytes;
 }
 

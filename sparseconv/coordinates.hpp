@@ -17,6 +17,7 @@ namespace sparseconv {
 
 using SpatialShape = std::array<std::int64_t, 3>;
 
+class BlockSet;
 class HashMap;
 
 class Coordinates {
@@ -41,6 +42,9 @@ class Coordinates {
   // Trusted: distinct, in range, sorted by key (what the library itself generates).
   static std::shared_ptr<const Coordinates> from_sorted_keys(std::vector<Key> keys,
                                                              const Options& options);
+
+  // Trusted: keys in range. Sorts them by key and takes their hash map over.
+  static std::shared_ptr<const Coordinates> from_block_set(BlockSet set, const Options& options);
 
   std::int64_t size() const { return static_cast<std::int64_t>(coords_.size()); }
   std::span<const Coord> coords() const { return coords_; }

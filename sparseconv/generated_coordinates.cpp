@@ -66,8 +66,8 @@ CoordinatesPtr generate(const CoordinatesPtr& input, const std::optional<Spatial
       }
     }
   }
-  return Coordinates::from_sorted_keys(set.sorted_keys(),
-                                       {.batch_size = input->batch_size(), .spatial_shape = shape});
+  return Coordinates::from_block_set(std::move(set),
+                                     {.batch_size = input->batch_size(), .spatial_shape = shape});
 }
 
 bool is_halving(const ConvGeometry& g) {

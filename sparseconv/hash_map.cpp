@@ -10,7 +10,6 @@ namespace sparseconv {
 namespace {
 
 using detail::Block;
-using detail::hash_block;
 using detail::kBlockBits;
 
 constexpr std::size_t kMinSlots = 16;
@@ -19,11 +18,16 @@ std::size_t slots_for(std::int64_t blocks) {
   return std::bit_ceil(std::max(kMinSlots, static_cast<std::size_t>(blocks) * 2));
 }
 
-int shift_for(std::size_t slots) { return 64 - std::countr_zero(slots); }
+int shift_for(std::size_t slots) { return 64 - std::countr_zero(slots / 8); }
+
+void check_count(std::int64_t keys) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  ENSURE(keys <= kMax, "hash map: ", keys, " keys, at most ", kMax);
+}
 
 // The slot that holds `id`, or the free one where it would go.
 std::size_t find_slot(const std::vector<Block>& slots, int shift, Key id) {
-  std::size_t slot = hash_block(id) >> shift;
+  std::size_t slot = detail::home_slot(id, shift);
   while (slots[slot].mask != 0 && slots[slot].id != id) slot = (slot + 1) & (slots.size() - 1);
   return slot;
 }
@@ -72,31 +76,36 @@ void BlockSet::grow() {
   }
 }
 
-std::vector<Key> BlockSet::sorted_keys() const {
-  std::vector<std::uint64_t> ids, masks;
+BlockSet::Finished BlockSet::finish() && {
+  check_count(keys_);
+  std::vector<std::uint64_t> ids, slots;
   ids.reserve(static_cast<std::size_t>(blocks_));
-  masks.reserve(static_cast<std::size_t>(blocks_));
-  for (const Block& block : slots_) {
-    if (block.mask == 0) continue;
-    ids.push_back(block.id);
-    masks.push_back(block.mask);
+  slots.reserve(static_cast<std::size_t>(blocks_));
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].mask == 0) continue;
+    ids.push_back(slots_[slot].id);
+    slots.push_back(slot);
   }
-  radix_sort(ids, masks);
-  std::vector<Key> keys;
-  keys.reserve(static_cast<std::size_t>(keys_));
+  radix_sort(ids, slots);
+  Finished finished;
+  finished.sorted_keys.reserve(static_cast<std::size_t>(keys_));
+  HashMap& map = finished.map;
+  map.first_.resize(slots_.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) {
-      keys.push_back(ids[i] << kBlockBits | static_cast<Key>(std::countr_zero(mask)));
+    map.first_[slots[i]] = static_cast<std::int32_t>(finished.sorted_keys.size());
+    for (std::uint64_t mask = slots_[slots[i]].mask; mask != 0; mask &= mask - 1) {
+      finished.sorted_keys.push_back(ids[i] << kBlockBits |
+                                     static_cast<Key>(std::countr_zero(mask)));
     }
   }
-  return keys;
+  map.slots_ = std::move(slots_);
+  map.shift_ = shift_;
+  *this = BlockSet();
+  return finished;
 }
 
-HashMap::HashMap(std::span<const Key> sorted_keys, std::vector<std::int32_t> rows)
-    : rows_(std::move(rows)) {
-  ENSURE(sorted_keys.size() <= std::numeric_limits<std::int32_t>::max(),
-         "hash map: ", sorted_keys.size(), " keys, at most ",
-         std::numeric_limits<std::int32_t>::max());
+HashMap::HashMap(std::span<const Key> sorted_keys) {
+  check_count(static_cast<std::int64_t>(sorted_keys.size()));
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < sorted_keys.size(); ++i) {
     blocks += i == 0 || sorted_keys[i] >> kBlockBits != sorted_keys[i - 1] >> kBlockBits;
@@ -116,7 +125,10 @@ HashMap::HashMap(std::span<const Key> sorted_keys, std::vector<std::int32_t> row
   }
 }
 
+void HashMap::set_rows(std::vector<std::int32_t> rows) { rows_ = std::move(rows); }
+
 HashMap::Cursor::Entry HashMap::lookup(Key id) const {
+  if (slots_.empty()) return {id, 0, 0};
   const std::size_t slot = find_slot(slots_, shift_, id);
   return {id, slots_[slot].mask, first_[slot]};
 }

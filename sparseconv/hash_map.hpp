@@ -3,8 +3,8 @@
 // first key. A row is that rank plus a count of mask bits, so neighbours of one block cost no
 // further memory access. Building is O(n) from sorted keys.
 //
-//   BlockSet set;  for (Key key : keys) set.insert(key);         // distinct keys, any order
-//   const HashMap map(set.sorted_keys());
+//   BlockSet set;  for (Key key : keys) set.insert(key);         // any order
+//   const auto [sorted_keys, map] = std::move(set).finish();
 //   HashMap::Cursor cursor(map);  row = cursor.find(key);        // -1 where absent; one cursor a
 //   thread
 #pragma once
@@ -36,9 +36,16 @@ constexpr int count_bits(std::uint64_t v) {
   return static_cast<int>((v * 0x0101010101010101ull) >> 56);
 }
 
-constexpr std::uint64_t hash_block(Key id) { return (id ^ id >> 29) * 0x9e3779b97f4a7c15ull; }
+// First place to look for a block. Eight neighbouring blocks (2x2x2) share two cache lines.
+constexpr std::size_t home_slot(Key id, int shift) {
+  const Key group = id >> 3;
+  return static_cast<std::size_t>((group ^ group >> 29) * 0x9e3779b97f4a7c15ull >> shift) * 8 +
+         (id & 7);
+}
 
 }  // namespace detail
+
+class HashMap;
 
 // A set of keys that can grow.
 class BlockSet {
@@ -47,7 +54,9 @@ class BlockSet {
   bool insert(Key key);  // true when the key was not there
   bool contains(Key key) const;
   std::int64_t size() const { return keys_; }
-  std::vector<Key> sorted_keys() const;
+  // The keys ascending, and the map from key to rank. Leaves the set empty.
+  struct Finished;
+  Finished finish() &&;
 
  private:
   std::size_t slot_of(Key id) const;
@@ -60,9 +69,10 @@ class BlockSet {
 
 class HashMap {
  public:
-  // Keys ascending and distinct. `rows` maps rank to row; empty: row = rank.
-  explicit HashMap(std::span<const Key> sorted_keys, std::vector<std::int32_t> rows = {});
-  std::int32_t find(Key key) const;  // row or -1
+  HashMap() = default;                                 // of no keys
+  explicit HashMap(std::span<const Key> sorted_keys);  // ascending and distinct; row = rank
+  void set_rows(std::vector<std::int32_t> rows);       // row of each rank, as many as keys
+  std::int32_t find(Key key) const;                    // row or -1
   std::int64_t nbytes() const;
 
   // find() that remembers the blocks it met: for queries that are near each other.
@@ -91,6 +101,7 @@ class HashMap {
   };
 
  private:
+  friend class BlockSet;
   Cursor::Entry lookup(Key id) const;  // mask 0 where the block is absent
   std::int32_t row(std::int32_t rank) const {
     return rows_.empty() ? rank : rows_[static_cast<std::size_t>(rank)];
@@ -99,6 +110,11 @@ class HashMap {
   std::vector<std::int32_t> first_;  // rank of the slot's first key
   std::vector<std::int32_t> rows_;
   int shift_ = 0;
+};
+
+struct BlockSet::Finished {
+  std::vector<Key> sorted_keys;
+  HashMap map;
 };
 
 }  // namespace sparseconv

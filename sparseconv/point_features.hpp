@@ -11,9 +11,10 @@
 
 namespace sparseconv::detail {
 
-// values[i] = element of point begin + i, i < count. One type switch a call. The column has one
-// element a point.
-void read_column(const io::Column& column, std::int64_t begin, std::int64_t count, double* values);
+// values[i * stride] = element of point begin + i, i < count. One type switch a call. The column
+// has one element a point.
+void read_column(const io::Column& column, std::int64_t begin, std::int64_t count, double* values,
+                 std::int64_t stride = 1);
 
 // x, y, z of a cloud; Error names a missing one. A cloud of zero points needs no columns.
 std::array<const io::Column*, 3> position_columns(const io::Cloud& cloud);

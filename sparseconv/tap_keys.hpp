@@ -10,8 +10,21 @@ namespace sparseconv::detail {
 
 constexpr Key batch_bits(Key key) { return key >> (3 * kAxisBits) << (3 * kAxisBits); }
 
+inline constexpr int kHalfBits = kAxisBits / 2;
+inline constexpr auto kSpreadHalf = [] {  // spread_bits of half an axis
+  std::array<std::uint32_t, 1 << kHalfBits> table{};
+  for (std::uint32_t v = 0; v < table.size(); ++v) {
+    table[v] = static_cast<std::uint32_t>(spread_bits(v));
+  }
+  return table;
+}();
+
+// The bits of one axis in a key, for a value in range.
 constexpr Key axis_key(std::int64_t value, int axis) {
-  return spread_bits(static_cast<std::uint32_t>(value + kAxisBias)) << axis;
+  const auto biased = static_cast<std::uint32_t>(value + kAxisBias) & ((1u << kAxisBits) - 1);
+  return (kSpreadHalf[biased & (kSpreadHalf.size() - 1)] |
+          static_cast<Key>(kSpreadHalf[biased >> kHalfBits]) << (3 * kHalfBits))
+         << axis;
 }
 
 constexpr bool is_in_axis_range(std::int64_t value) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "gemm_core/base/parallel.hpp"
@@ -18,73 +20,89 @@ std::string number(double value) {
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
-// floor() is a library call on baseline x86-64; truncation is one instruction.
-double floor_of(double value) {
-  if (!(std::abs(value) < 2147483648.0)) return std::floor(value);
-  const auto whole = static_cast<std::int32_t>(value);
-  return static_cast<double>(whole) - (static_cast<double>(whole) > value ? 1.0 : 0.0);
+
+using Columns = std::array<const io::Column*, 3>;
+
+enum State : std::uint8_t { kNonFinite = 1, kOutside = 2, kMisfit = 4 };
+
+// State of points and, in `cells`, where they lie before the shift and before the floor. Bounds are
+// whole numbers, so they may be compared with either.
+void locate_axis(const VoxelGrid& grid, std::size_t a, std::int64_t count, double* cells,
+                 std::uint8_t* states) {
+  const double origin = grid.origin[a], size = grid.size[a], low = grid.low[a], high = grid.high[a];
+  const double from = grid.range ? (*grid.range)[a] : -HUGE_VAL,
+               to = grid.range ? (*grid.range)[a + 3] : HUGE_VAL;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double p = cells[i], q = (p - origin) / size;
+    const bool is_finite = std::abs(p) <= std::numeric_limits<double>::max();
+    const bool is_inside = (p >= from) & (p < to) & (q >= low) & (q < high);
+    states[i] |=
+        static_cast<std::uint8_t>((is_finite ? 0 : kNonFinite) | (is_inside ? 0 : kOutside));
+    cells[i] = q;
+  }
 }
 
-// Keys of points [begin, begin + count), kNoKey for dropped ones and those that do not fit.
-CellStatistics assign_block(const std::array<const io::Column*, 3>& columns, const VoxelGrid& grid,
-                            Key batch, std::int64_t begin, std::int64_t count, Key* keys) {
-  std::array<std::array<double, kPointBlock>, 3> position;
-  for (std::size_t a = 0; a < 3; ++a) read_column(*columns[a], begin, count, position[a].data());
-  CellStatistics statistics;
+void add_axis_keys(double shift, int axis, std::int64_t count, const double* cells,
+                   std::uint8_t* states, Key* keys) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const Triple p{position[0][static_cast<std::size_t>(i)],
-                   position[1][static_cast<std::size_t>(i)],
-                   position[2][static_cast<std::size_t>(i)]};
-    keys[i] = kNoKey;
-    if (!(std::isfinite(p[0]) && std::isfinite(p[1]) && std::isfinite(p[2]))) {
-      ++statistics.non_finite;
-      continue;
-    }
-    Triple cell;
-    bool is_inside = true, is_packable = true;
+    // floor() is a library call on baseline x86-64; truncation is one instruction.
+    const double local = shift == 0 ? cells[i] : std::floor(cells[i]) - shift;
+    const bool fits = local >= kAxisMin && local < kAxisMax + 1.0;
+    const auto whole = static_cast<std::int32_t>(fits ? local : 0.0);
+    states[i] |= fits ? 0 : kMisfit;
+    keys[i] |= axis_key(whole - (static_cast<double>(whole) > local && fits ? 1 : 0), axis);
+  }
+}
+
+class Block {
+ public:
+  Block(const Columns& columns, const VoxelGrid& grid, std::int64_t begin, std::int64_t end)
+      : count_(end - begin) {
+    states_.fill(0);
     for (std::size_t a = 0; a < 3; ++a) {
-      if (grid.range)
-        is_inside = is_inside && p[a] >= (*grid.range)[a] && p[a] < (*grid.range)[a + 3];
-      cell[a] = floor_of((p[a] - grid.origin[a]) / grid.size[a]);
-      is_inside = is_inside && cell[a] >= grid.low[a] && cell[a] < grid.high[a];
-      const double local = cell[a] - grid.shift[a];
-      is_packable = is_packable && local >= kAxisMin && local <= kAxisMax;
-    }
-    if (!is_inside) {
-      ++statistics.outside;
-      continue;
-    }
-    for (std::size_t a = 0; a < 3; ++a) {
-      statistics.min[a] = std::min(statistics.min[a], cell[a]);
-      statistics.max[a] = std::max(statistics.max[a], cell[a]);
-    }
-    if (!is_packable) continue;
-    keys[i] = batch;
-    for (int a = 0; a < 3; ++a) {
-      const auto i_axis = static_cast<std::size_t>(a);
-      keys[i] |= axis_key(static_cast<std::int64_t>(cell[i_axis] - grid.shift[i_axis]), a);
+      read_column(*columns[a], begin, count_, cells_[a].data());
+      locate_axis(grid, a, count_, cells_[a].data(), states_.data());
     }
   }
-  return statistics;
-}
+  CellStatistics write_keys(const VoxelGrid& grid, Key batch, Key* keys) {
+    std::fill(keys, keys + count_, batch);
+    for (int a = 0; a < 3; ++a) {
+      const auto i = static_cast<std::size_t>(a);
+      add_axis_keys(grid.shift[i], a, count_, cells_[i].data(), states_.data(), keys);
+    }
+    CellStatistics statistics;
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const std::uint8_t state = states_[static_cast<std::size_t>(i)];
+      if (state == 0) continue;
+      keys[i] = kNoKey;
+      if ((state & kNonFinite) != 0) {
+        ++statistics.non_finite;
+      } else if ((state & kOutside) != 0) {
+        ++statistics.outside;
+      } else {
+        statistics.fit = false;
+      }
+    }
+    statistics.kept = count_ - statistics.non_finite - statistics.outside;
+    return statistics;
+  }
+  void extend(Triple& min, Triple& max) const {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count_); ++i) {
+      if ((states_[i] & (kNonFinite | kOutside)) != 0) continue;
+      for (std::size_t a = 0; a < 3; ++a) {
+        min[a] = std::min(min[a], std::floor(cells_[a][i]));
+        max[a] = std::max(max[a], std::floor(cells_[a][i]));
+      }
+    }
+  }
+
+ private:
+  std::int64_t count_;
+  std::array<std::array<double, kPointBlock>, 3> cells_;
+  std::array<std::uint8_t, kPointBlock> states_;
+};
 
 }  // namespace
-
-void CellStatistics::merge(const CellStatistics& other) {
-  non_finite += other.non_finite;
-  outside += other.outside;
-  for (std::size_t a = 0; a < 3; ++a) {
-    min[a] = std::min(min[a], other.min[a]);
-    max[a] = std::max(max[a], other.max[a]);
-  }
-}
-
-bool CellStatistics::fit(const Triple& shift) const {
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (min[a] - shift[a] < kAxisMin || max[a] - shift[a] > kAxisMax) return false;
-  }
-  return true;
-}
 
 std::string to_string(const Triple& v) {
   return number(v[0]) + ", " + number(v[1]) + ", " + number(v[2]);
@@ -122,26 +140,34 @@ VoxelGrid make_grid(const VoxelizeOptions& options) {
 
 CellStatistics assign_keys(const io::Cloud& cloud, const VoxelGrid& grid, std::int32_t batch,
                            std::span<Key> keys) {
-  const auto columns = position_columns(cloud);
+  const Columns columns = position_columns(cloud);
   const Key batch_key = static_cast<Key>(batch) << (3 * kAxisBits);
   CellStatistics all;
   std::mutex mutex;
   base::parallel_blocks(cloud.size(), kPointBlock, [&](std::int64_t begin, std::int64_t end) {
-    const auto statistics =
-        assign_block(columns, grid, batch_key, begin, end - begin, keys.data() + begin);
+    const auto part =
+        Block(columns, grid, begin, end).write_keys(grid, batch_key, keys.data() + begin);
     const std::lock_guard lock(mutex);
-    all.merge(statistics);
+    all.non_finite += part.non_finite;
+    all.outside += part.outside;
+    all.kept += part.kept;
+    all.fit = all.fit && part.fit;
   });
   return all;
 }
 
-void shift_to_fit(VoxelGrid& grid, const CellStatistics& statistics) {
+void shift_to_fit(const io::Cloud& cloud, VoxelGrid& grid) {
+  const Columns columns = position_columns(cloud);
+  Triple min{HUGE_VAL, HUGE_VAL, HUGE_VAL}, max{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL};
+  for (std::int64_t begin = 0; begin < cloud.size(); begin += kPointBlock) {
+    Block(columns, grid, begin, std::min(cloud.size(), begin + kPointBlock)).extend(min, max);
+  }
   for (std::size_t a = 0; a < 3; ++a) {
-    const double extent = statistics.max[a] - statistics.min[a] + 1;
+    const double extent = max[a] - min[a] + 1;
     ENSURE(extent <= kAxisCells, "voxelize: the extent on axis ", kAxisNames[a], " is ",
            number(extent), " cells of ", number(grid.size[a]), ", the key range holds ",
            number(kAxisCells));
-    grid.shift[a] = statistics.min[a] - (extent > kAxisMax + 1.0 ? kAxisMin : 0);
+    grid.shift[a] = min[a] - (extent > kAxisMax + 1.0 ? kAxisMin : 0);
   }
 }
 

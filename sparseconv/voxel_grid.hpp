@@ -1,6 +1,5 @@
 // Which cell a point lies in: the part of voxelize() that decides origin, range and keys.
 #pragma once
-#include <cmath>
 #include <span>
 #include <string>
 
@@ -17,21 +16,16 @@ inline constexpr std::int64_t kPointBlock = 2048;  // points whose columns are c
 struct VoxelGrid {
   Triple origin{}, size{}, shift{};
   std::optional<std::array<double, 6>> range;
-  Triple low{}, high{};  // allowed cells before the shift, high exclusive: spatial shape, and what
-                         // the range holds
+  Triple low{}, high{};  // whole: allowed cells before the shift, [low, high)
   Triple shifted_origin() const {
     return {origin[0] + shift[0] * size[0], origin[1] + shift[1] * size[1],
             origin[2] + shift[2] * size[2]};
   }
 };
 
-// Cells before the shift, of the points that are finite and inside.
 struct CellStatistics {
-  std::int64_t non_finite = 0, outside = 0;
-  Triple min{HUGE_VAL, HUGE_VAL, HUGE_VAL}, max{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL};
-  void merge(const CellStatistics& other);
-  bool is_empty() const { return min[0] > max[0]; }
-  bool fit(const Triple& shift) const;  // into the key range
+  std::int64_t non_finite = 0, outside = 0, kept = 0;
+  bool fit = true;  // cells of all points kept fit the key
 };
 
 VoxelGrid make_grid(const VoxelizeOptions& options);  // unshifted; Error names size, range or shape
@@ -40,8 +34,8 @@ VoxelGrid make_grid(const VoxelizeOptions& options);  // unshifted; Error names 
 CellStatistics assign_keys(const io::Cloud& cloud, const VoxelGrid& grid, std::int32_t batch,
                            std::span<Key> keys);
 
-// Moves the grid so that the cells fit the key; Error when no shift does.
-void shift_to_fit(VoxelGrid& grid, const CellStatistics& statistics);
+// Moves the grid so that the cells of a cloud fit the key; Error when no shift does.
+void shift_to_fit(const io::Cloud& cloud, VoxelGrid& grid);
 
 std::string to_string(const Triple& values);  // "1, 2.5, 3", shortest digits
 

@@ -57,7 +57,7 @@ class Voxelizer {
   // Keys of all points, grids of all clouds, and the set of voxels that are kept.
   void collect_keys() {
     keys_.resize(static_cast<std::size_t>(voxels_.points));
-    BlockSet set(voxels_.points / 8);
+    BlockSet set(voxels_.points / 5);
     std::size_t begin = 0;
     for (std::size_t c = 0; c < clouds_.size(); ++c) {
       const std::span keys(keys_.data() + begin, static_cast<std::size_t>(clouds_[c]->size()));
@@ -65,9 +65,9 @@ class Voxelizer {
       grids_.push_back(locate(c, keys));
       insert_cells(keys, set);
     }
-    voxels_.tensor.coordinates = Coordinates::from_sorted_keys(
-        set.sorted_keys(), {.batch_size = static_cast<std::int32_t>(clouds_.size()),
-                            .spatial_shape = options_.spatial_shape});
+    voxels_.tensor.coordinates = Coordinates::from_block_set(
+        std::move(set), {.batch_size = static_cast<std::int32_t>(clouds_.size()),
+                         .spatial_shape = options_.spatial_shape});
     for (const detail::VoxelGrid& grid : grids_) voxels_.origins.push_back(grid.shifted_origin());
     voxels_.origin = voxels_.origins.empty() ? options_.origin : voxels_.origins.front();
   }
@@ -77,8 +77,8 @@ class Voxelizer {
     detail::VoxelGrid grid = detail::make_grid(options_);
     const auto batch = static_cast<std::int32_t>(c);
     const detail::CellStatistics statistics = detail::assign_keys(cloud, grid, batch, keys);
-    if (!statistics.is_empty() && !statistics.fit(grid.shift)) {
-      detail::shift_to_fit(grid, statistics);
+    if (!statistics.fit) {
+      detail::shift_to_fit(cloud, grid);
       detail::assign_keys(cloud, grid, batch, keys);
       warn(c, "cells do not fit the key range with origin " + detail::to_string(grid.origin) +
                   ": origin moved by " + detail::to_string(grid.shift) + " whole cells to " +
@@ -99,7 +99,7 @@ class Voxelizer {
       warn(c, base::concat(statistics.non_finite, " of ", cloud.size(),
                            " points have a non-finite coordinate and were dropped"));
     }
-    if (cloud.size() > 0 && statistics.is_empty()) {
+    if (cloud.size() > 0 && statistics.kept == 0) {
       warn(c, base::concat("0 voxels: ", statistics.outside, " of ", cloud.size(),
                            " points are out of range"));
     }
@@ -147,31 +147,45 @@ class Voxelizer {
 
   void reduce() {
     const auto channels = voxels_.feature_names.size();
-    const double start = options_.reduce == Reduce::max ? -HUGE_VAL : 0.0;
-    sums_.assign(counts_.size() * channels, start);
-    if (options_.reduce == Reduce::first) is_set_.assign(counts_.size(), 0);
+    voxels_.tensor.features = base::Tensor::empty(
+        {voxels_.tensor.rows(), static_cast<std::int64_t>(channels)}, base::DType::f32);
+    // Most voxels hold one point: only the others need sums.
+    shared_.resize(counts_.size());
+    std::int32_t shared = 0;
+    for (std::size_t row = 0; row < counts_.size(); ++row)
+      shared_[row] = counts_[row] > 1 ? shared++ : -1;
+    sums_.assign(static_cast<std::size_t>(shared) * channels,
+                 options_.reduce == Reduce::max ? -HUGE_VAL : 0.0);
+    if (options_.reduce == Reduce::first) is_set_.assign(static_cast<std::size_t>(shared), 0);
     std::int64_t begin = 0;
     for (std::size_t c = 0; c < clouds_.size(); ++c) {
       add_cloud(c, begin);
       begin += clouds_[c]->size();
     }
-    write_features(channels);
+    write_shared(channels);
   }
+
+  float* feature_data() {
+    return voxels_.tensor.rows() > 0 ? voxels_.tensor.features.data<float>() : nullptr;
+  }
+
+  struct Block {
+    std::int64_t point, global, count, channels;  // first point in its cloud and in the batch
+  };
 
   // Points are added in file order whatever the number of threads; sums are in double.
   void add_cloud(std::size_t c, std::int64_t begin) {
     const io::Cloud& cloud = *clouds_[c];
     const auto sources = detail::find_features(cloud, voxels_.feature_names, options_.defaults);
-    std::vector<std::vector<double>> values(sources.size(),
-                                            std::vector<double>(detail::kPointBlock));
+    std::vector<double> values(sources.size() * detail::kPointBlock);  // point-major
     std::vector<std::int64_t> bad(sources.size());
     for (std::int64_t first = 0; first < cloud.size(); first += detail::kPointBlock) {
-      const std::int64_t count = std::min(detail::kPointBlock, cloud.size() - first);
+      const Block block{first, begin + first, std::min(detail::kPointBlock, cloud.size() - first),
+                        static_cast<std::int64_t>(sources.size())};
       for (std::size_t f = 0; f < sources.size(); ++f) {
-        bad[f] +=
-            read_feature(sources[f], grids_[c], first, begin + first, count, values[f].data());
+        bad[f] += read_feature(sources[f], grids_[c], block, values.data() + f);
       }
-      add_block(begin + first, count, values);
+      add_block(block, values.data());
     }
     for (std::size_t f = 0; f < sources.size(); ++f) {
       if (bad[f] > 0) {
@@ -181,73 +195,87 @@ class Voxelizer {
     }
   }
 
-  // `point` counts from the first point of the cloud, `global` from that of the batch. Returns the
-  // values set to 0.
+  // Returns the values set to 0.
   std::int64_t read_feature(const detail::FeatureSource& source, const detail::VoxelGrid& grid,
-                            std::int64_t point, std::int64_t global, std::int64_t count,
-                            double* values) const {
+                            const Block& block, double* values) const {
     using Kind = detail::FeatureSource::Kind;
+    const std::int64_t stride = block.channels, end = block.count * stride;
     if (source.kind == Kind::constant) {
-      std::fill(values, values + count, source.value);
+      for (std::int64_t i = 0; i < end; i += stride) values[i] = source.value;
       return 0;
     }
-    detail::read_column(*source.column, point, count, values);
+    detail::read_column(*source.column, block.point, block.count, values, stride);
     const auto axis = static_cast<std::size_t>(source.axis);
-    const double size = grid.size[axis], origin = grid.shifted_origin()[axis];
-    const double moved = grid.shift[axis] * size;
-    std::int64_t bad = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (source.kind == Kind::position) values[i] -= moved;
-      if (source.kind == Kind::field) values[i] *= source.scale;
-      if (source.kind == Kind::offset) {
-        const Key key = keys_[static_cast<std::size_t>(global + i)];
-        const double cell = unpack(key)[source.axis];
-        values[i] -= origin + (cell + 0.5) * size;
+    const double size = grid.size[axis], moved = grid.shift[axis] * size;
+    if (source.kind == Kind::position && moved != 0) {
+      for (std::int64_t i = 0; i < end; i += stride) values[i] -= moved;
+    } else if (source.kind == Kind::offset) {
+      const double origin = grid.shifted_origin()[axis];
+      for (std::int64_t i = 0; i < block.count; ++i) {
+        const double cell = unpack(keys_[static_cast<std::size_t>(block.global + i)])[source.axis];
+        values[i * stride] -= origin + (cell + 0.5) * size;
       }
-      if (std::abs(values[i]) <= std::numeric_limits<float>::max()) continue;
-      bad += voxels_.point_to_voxel[static_cast<std::size_t>(global + i)] >= 0;
-      values[i] = 0;
+    } else if (source.scale != 1) {
+      for (std::int64_t i = 0; i < end; i += stride) values[i] *= source.scale;
+    }
+    return replace_non_finite(block, values);
+  }
+
+  // Values of dropped points are not counted.
+  std::int64_t replace_non_finite(const Block& block, double* values) const {
+    std::int64_t bad = 0;
+    for (std::int64_t i = 0; i < block.count; ++i) {
+      double& value = values[i * block.channels];
+      if (std::abs(value) <= std::numeric_limits<float>::max()) continue;
+      bad += voxels_.point_to_voxel[static_cast<std::size_t>(block.global + i)] >= 0;
+      value = 0;
     }
     return bad;
   }
 
-  void add_block(std::int64_t global, std::int64_t count,
-                 const std::vector<std::vector<double>>& values) {
-    const std::size_t channels = values.size();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t row = voxels_.point_to_voxel[static_cast<std::size_t>(global + i)];
+  void add_block(const Block& block, const double* values) {
+    float* features = feature_data();
+    for (std::int64_t p = 0; p < block.count; ++p, values += block.channels) {
+      const std::int64_t row = voxels_.point_to_voxel[static_cast<std::size_t>(block.global + p)];
       if (row < 0) continue;
-      double* sums = sums_.data() + static_cast<std::size_t>(row) * channels;
-      const auto p = static_cast<std::size_t>(i);
-      switch (options_.reduce) {
-        case Reduce::mean:
-        case Reduce::sum:
-          for (std::size_t f = 0; f < channels; ++f) sums[f] += values[f][p];
-          break;
-        case Reduce::max:
-          for (std::size_t f = 0; f < channels; ++f) sums[f] = std::max(sums[f], values[f][p]);
-          break;
-        case Reduce::first:
-          if (std::exchange(is_set_[static_cast<std::size_t>(row)], std::uint8_t{1}) != 0) break;
-          for (std::size_t f = 0; f < channels; ++f) sums[f] = values[f][p];
-          break;
+      const std::int32_t shared = shared_[static_cast<std::size_t>(row)];
+      if (shared >= 0) {
+        add_shared(shared, values, static_cast<std::size_t>(block.channels));
+        continue;
       }
+      float* out = features + row * block.channels;
+      for (std::int64_t f = 0; f < block.channels; ++f) out[f] = static_cast<float>(values[f]);
     }
   }
 
-  void write_features(std::size_t channels) {
-    const auto rows = static_cast<std::int64_t>(counts_.size());
-    voxels_.tensor.features =
-        base::Tensor::empty({rows, static_cast<std::int64_t>(channels)}, base::DType::f32);
-    if (rows == 0) return;
-    float* out = voxels_.tensor.features.data<float>();
+  void add_shared(std::int32_t shared, const double* values, std::size_t channels) {
+    double* sums = sums_.data() + static_cast<std::size_t>(shared) * channels;
+    switch (options_.reduce) {
+      case Reduce::mean:
+      case Reduce::sum:
+        for (std::size_t f = 0; f < channels; ++f) sums[f] += values[f];
+        break;
+      case Reduce::max:
+        for (std::size_t f = 0; f < channels; ++f) sums[f] = std::max(sums[f], values[f]);
+        break;
+      case Reduce::first:
+        if (std::exchange(is_set_[static_cast<std::size_t>(shared)], std::uint8_t{1}) != 0) break;
+        for (std::size_t f = 0; f < channels; ++f) sums[f] = values[f];
+        break;
+    }
+  }
+
+  void write_shared(std::size_t channels) {
+    float* features = feature_data();
     for (std::size_t row = 0; row < counts_.size(); ++row) {
+      if (shared_[row] < 0) continue;
+      const double* sums = sums_.data() + static_cast<std::size_t>(shared_[row]) * channels;
       const double divisor = options_.reduce == Reduce::mean ? counts_[row] : 1.0;
       for (std::size_t f = 0; f < channels; ++f) {
-        const auto value = static_cast<float>(sums_[row * channels + f] / divisor);
+        const auto value = static_cast<float>(sums[f] / divisor);
         ENSURE(std::isfinite(value), "voxelize: the sum of ", voxels_.feature_names[f],
                " in voxel ", row, " exceeds the range of float");
-        out[row * channels + f] = value;
+        features[row * channels + f] = value;
       }
     }
   }
@@ -257,7 +285,8 @@ class Voxelizer {
   Voxels voxels_;
   std::vector<detail::VoxelGrid> grids_;
   std::vector<Key> keys_;
-  std::vector<std::int32_t> counts_;
+  std::vector<std::int32_t> counts_,
+      shared_;  // by row: points, place among voxels of several points or -1
   std::vector<std::uint8_t> is_set_;
   std::vector<double> sums_;
 };

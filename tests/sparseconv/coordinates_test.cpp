@@ -93,7 +93,13 @@ TEST(BlockSet, GrowsAndGivesTheDistinctKeysInOrder) {
   }
   EXPECT_FALSE(set.contains(1));
   EXPECT_EQ(set.size(), static_cast<std::int64_t>(truth.size()));
-  EXPECT_EQ(set.sorted_keys(), std::vector<Key>(truth.begin(), truth.end()));
+  const auto [keys, map] = std::move(set).finish();
+  EXPECT_EQ(keys, std::vector<Key>(truth.begin(), truth.end()));
+  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    EXPECT_EQ(map.find(keys[rank]), static_cast<std::int32_t>(rank));
+  }
+  EXPECT_EQ(map.find(1), -1);
+  EXPECT_EQ(HashMap().find(0), -1);
 }
 
 TEST(Coordinates, KeepTheOrderGivenAndFindTheirRows) {

@@ -28,6 +28,7 @@ set(SPARSECONV_SOURCES
   radix_sort.cpp
   result.cpp
   sparse_tensor.cpp
+  voxel_file.cpp
   voxel_grid.cpp
   voxelize.cpp)
 # Compilers for CPUs with fused multiply-add would contract cell arithmetic; every backend must round alike.

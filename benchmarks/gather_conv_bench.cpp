@@ -107,6 +107,7 @@ int main(int argc, char** argv) {
                  "[layer|gemm|all] [wall|cpu]\n");
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Settings s;
   const double size = argc > 2 ? std::atof(argv[2]) : 0.1;
   s.threads = argc > 3 ? std::atoi(argv[3]) : 1;

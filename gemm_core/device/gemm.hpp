@@ -55,13 +55,14 @@ struct GemmOutput {
 };
 
 // D = epilogue(alpha * A B + beta * C): A [m,k], B [k,n], C and D [m,n], each with its own strides,
-// so that TN, NT, NN and TT are all there. With beta 0, C is not read. k = 0 gives epilogue(beta *
-// C).
-//   compute   operands        C, D               alpha, beta, epilogue
-//   f32 tf32 f16 bf16   f32 f16 bf16   f32 f16 bf16   any; accumulated in fp32, operands rounded to
-//   `compute` f64       f64             f64                alpha and beta, no epilogue nodes i8 i8
-//   i32                alpha 1, beta 0 or 1, no nodes; sums wrap at 2^31 i8        i8 f32 f16 bf16
-//   any, on the exact sum rounded to fp32
+// so that TN, NT, NN and TT are all there. With beta 0, C is not read; k = 0 gives
+// epilogue(beta * C). D may be C in place; else its bytes, from first to last, are its own.
+//
+//   compute            A, B           C, D           what may be asked
+//   f32 tf32 f16 bf16  f32 f16 bf16   f32 f16 bf16   all; fp32 sums of operands rounded to compute
+//   f64                f64            f64            alpha, beta; no epilogue nodes
+//   i8                 i8             i32            alpha 1, beta 0 or 1; sums wrap at 2^31
+//   i8                 i8             f32 f16 bf16   all, on the exact sum rounded to fp32
 struct GemmArguments {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   GemmOperand a, b, c;

@@ -1,8 +1,9 @@
 #include "gemm_core/device/gemm_checks.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/epilogue/cpu_epilogue.hpp"
@@ -21,25 +22,35 @@ GemmStatus refuse(Code code, const Parts&... parts) {
 bool is_narrow_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 bool computes_in_f32(DType t) { return is_narrow_float(t) || t == DType::tf32; }
 
-// Bytes that an operand of one batch covers, relative to its pointer: [low, high).
+struct Axis {
+  std::int64_t count = 0, stride = 0;
+};
+
+// [rows, columns, batch]; one pointer a batch leaves two axes.
+template <class Operand>
+std::array<Axis, 3> axes_of(const Operand& o, std::int64_t rows, std::int64_t columns,
+                            std::int64_t batch) {
+  return {Axis{rows, o.row_stride}, Axis{columns, o.column_stride},
+          o.pointers ? Axis{1, 0} : Axis{batch, o.batch_stride}};
+}
+
+// Bytes that an operand covers, relative to its pointer: [low, high).
 struct Extent {
   std::int64_t low = 0, high = 0;
 };
 
 template <class Operand>
-bool extent_of(const Operand& o, std::int64_t rows, std::int64_t columns, Extent& extent) {
+bool extent_of(const Operand& o, const std::array<Axis, 3>& axes, Extent& extent) {
   std::int64_t low = 0, high = 0;
-  const std::int64_t counts[2] = {rows, columns}, strides[2] = {o.row_stride, o.column_stride};
-  for (int axis = 0; axis < 2; ++axis) {
+  for (const Axis& axis : axes) {
     std::int64_t step = 0;
-    if (__builtin_mul_overflow(counts[axis] - 1, strides[axis], &step)) return false;
+    if (__builtin_mul_overflow(axis.count - 1, axis.stride, &step)) return false;
     std::int64_t& side = step < 0 ? low : high;
     if (__builtin_add_overflow(side, step, &side)) return false;
   }
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  if (high > kMost || low < -kMost) return false;
   const std::int64_t size = base::bytes(o.dtype);
-  if (high > std::numeric_limits<std::int64_t>::max() / 16 ||
-      low < std::numeric_limits<std::int64_t>::min() / 16)
-    return false;
   extent = {low * size, (high + 1) * size};
   return true;
 }
@@ -53,7 +64,7 @@ template <class Operand>
 GemmStatus check_operand(const Operand& o, const Shape& s, std::int64_t batch) {
   if (s.rows == 0 || s.columns == 0 || batch == 0) return {};
   Extent extent;
-  if (!extent_of(o, s.rows, s.columns, extent)) {
+  if (!extent_of(o, axes_of(o, s.rows, s.columns, batch), extent)) {
     return refuse(Code::invalid_extent, "operand ", s.name, " [", s.rows, ", ", s.columns,
                   "] with strides ", o.row_stride, ", ", o.column_stride,
                   " spans more than 2^59 elements");
@@ -129,50 +140,65 @@ GemmStatus check_extents(const GemmArguments& g) {
   return {};
 }
 
-// Two elements of D must not share an address: one stride steps over the whole extent of the other.
+// Two elements of D must not share an address: from the smallest stride on, each steps over all
+// that the smaller ones reach.
 GemmStatus check_output_strides(const GemmArguments& g) {
-  const std::int64_t row = std::abs(g.d.row_stride), column = std::abs(g.d.column_stride);
-  const bool rows_apart = g.m <= 1 || row > (g.n - 1) * column;
-  const bool columns_apart = g.n <= 1 || column > (g.m - 1) * row;
-  const bool distinct = (g.n <= 1 || column >= 1) && (g.m <= 1 || row >= 1);
-  if (g.m * g.n <= 1 || (distinct && (rows_apart || columns_apart))) return {};
-  return refuse(Code::unsupported, "D [", g.m, ", ", g.n, "] with strides ", g.d.row_stride, ", ",
-                g.d.column_stride, " overlaps itself");
+  std::array<Axis, 3> axes = axes_of(g.d, g.m, g.n, g.batch);
+  for (Axis& axis : axes) axis.stride = std::abs(axis.stride);
+  std::sort(axes.begin(), axes.end(),
+            [](const Axis& x, const Axis& y) { return x.stride < y.stride; });
+  std::int64_t reach = 0;
+  for (const Axis& axis : axes) {
+    if (axis.count <= 1) continue;
+    if (axis.stride <= reach) {
+      return refuse(Code::unsupported, "D [", g.m, ", ", g.n, "] x ", g.batch, " with strides ",
+                    g.d.row_stride, ", ", g.d.column_stride, " and batch stride ", g.d.batch_stride,
+                    " overlaps itself");
+    }
+    reach += (axis.count - 1) * axis.stride;
+  }
+  return {};
 }
 
-template <class First, class Second>
-bool share_bytes(const First& x, const Extent& ex, const Second& y, const Extent& ey,
-                 std::int64_t batch) {
-  const auto at = [batch](const auto& o, std::int64_t l) {
-    const auto base = reinterpret_cast<std::intptr_t>(o.pointers ? o.pointers[l] : o.data);
-    return o.pointers || batch <= 1 ? base : base + l * o.batch_stride * base::bytes(o.dtype);
+// Whether the bytes of D and of another operand meet, from first to last over all batches; with an
+// array of pointers, batch by batch.
+template <class Operand>
+bool meets_d(const GemmArguments& g, const Operand& o, std::int64_t rows, std::int64_t columns) {
+  const auto address = [](const auto& operand, std::int64_t l) {
+    return reinterpret_cast<std::intptr_t>(operand.pointers ? operand.pointers[l] : operand.data);
   };
-  for (std::int64_t l = 0; l < batch; ++l) {
-    const std::intptr_t a = at(x, l), b = at(y, l);
-    if (a + ex.low < b + ey.high && b + ey.low < a + ex.high) return true;
+  Extent d, e;
+  extent_of(g.d, axes_of(g.d, g.m, g.n, g.batch), d);
+  extent_of(o, axes_of(o, rows, columns, g.batch), e);
+  const std::int64_t pairs = g.d.pointers || o.pointers ? g.batch : 1;
+  for (std::int64_t l = 0; l < pairs; ++l) {
+    const std::intptr_t x = address(g.d, l), y = address(o, l);
+    if (x + d.low < y + e.high && y + e.low < x + d.high) return true;
   }
   return false;
 }
 
-GemmStatus check_overlap(const GemmArguments& g) {
-  Extent a, b, c, d;
-  if (g.m == 0 || g.n == 0) return {};
-  extent_of(g.d, g.m, g.n, d);
-  if (g.k > 0) {
-    extent_of(g.a, g.m, g.k, a);
-    extent_of(g.b, g.k, g.n, b);
-    if (share_bytes(g.d, d, g.a, a, g.batch))
-      return refuse(Code::overlap, "operand D overlaps operand A");
-    if (share_bytes(g.d, d, g.b, b, g.batch))
-      return refuse(Code::overlap, "operand D overlaps operand B");
+bool is_updated_in_place(const GemmArguments& g) {
+  if (g.c.dtype != g.d.dtype || g.c.row_stride != g.d.row_stride ||
+      g.c.column_stride != g.d.column_stride) {
+    return false;
   }
-  if (g.beta == 0) return {};
-  extent_of(g.c, g.m, g.n, c);
-  const bool in_place = g.c.data == g.d.data && g.c.pointers == nullptr &&
-                        g.d.pointers == nullptr && g.c.row_stride == g.d.row_stride &&
-                        g.c.column_stride == g.d.column_stride &&
-                        g.c.batch_stride == g.d.batch_stride && g.c.dtype == g.d.dtype;
-  if (!in_place && share_bytes(g.d, d, g.c, c, g.batch)) {
+  if (g.c.pointers == nullptr && g.d.pointers == nullptr) {
+    return g.c.data == g.d.data && (g.batch == 1 || g.c.batch_stride == g.d.batch_stride);
+  }
+  return g.c.pointers && g.d.pointers &&
+         std::equal(g.c.pointers, g.c.pointers + g.batch, g.d.pointers);
+}
+
+GemmStatus check_overlap(const GemmArguments& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return {};
+  if (g.k > 0 && meets_d(g, g.a, g.m, g.k)) {
+    return refuse(Code::overlap, "operand D overlaps operand A");
+  }
+  if (g.k > 0 && meets_d(g, g.b, g.k, g.n)) {
+    return refuse(Code::overlap, "operand D overlaps operand B");
+  }
+  if (g.beta != 0 && !is_updated_in_place(g) && meets_d(g, g.c, g.m, g.n)) {
     return refuse(Code::overlap, "operand D overlaps operand C without being the same matrix");
   }
   return {};

@@ -439,6 +439,12 @@ TEST(Gemm, RefusesMisuseByNameAndLeavesTheOutputAlone) {
       {Code::unsupported, {"float32", "float64"}, [](auto& g) { g.b.dtype = DType::f64; }},
       {Code::unsupported, {"int4"}, [](auto& g) { g.a.dtype = DType::i4; }},
       {Code::unsupported, {"D", "overlaps itself"}, [](auto& g) { g.d.row_stride = 5; }},
+      {Code::unsupported,
+       {"x 2", "batch stride 0", "overlaps itself"},
+       [](auto& g) {
+         g.batch = 2;
+         g.d.batch_stride = 0;
+       }},
       {Code::overlap, {"D overlaps operand A"}, [](auto& g) { g.a.data = g.d.data; }},
       {Code::overlap,
        {"D overlaps operand B"},

@@ -1,7 +1,6 @@
 // Coordinates that layers create: strided and generative.
-#include <algorithm>
-
 #include "sparseconv/coordinates.hpp"
+#include "sparseconv/halving.hpp"
 #include "sparseconv/hash_map.hpp"
 #include "sparseconv/tap_keys.hpp"
 
@@ -70,45 +69,14 @@ CoordinatesPtr generate(const CoordinatesPtr& input, const std::optional<Spatial
                                      {.batch_size = input->batch_size(), .spatial_shape = shape});
 }
 
-bool is_halving(const ConvGeometry& g) {
-  constexpr std::array<int, 3> two{2, 2, 2}, zero{0, 0, 0}, one{1, 1, 1};
-  return g.kernel == two && g.stride == two && g.padding == zero && g.dilation == one;
-}
-
-// floor(value / 2) on every axis: a shift, then the bias 2^16 that the shift took away. Keeps the
-// order of keys.
-constexpr Key halved(Key key) {
-  constexpr int kTop = 3 * (kAxisBits - 2);
-  const Key shifted = (key & ~batch_bits(key)) >> 3;
-  const Key top = shifted >> kTop;
-  return batch_bits(key) | (shifted & ((Key{1} << kTop) - 1)) | (~top & 7) << kTop |
-         top << (kTop + 3);
-}
-static_assert(unpack(halved(pack({3, -1, 5, -8}))) == Coord{3, -1, 2, -4});
-static_assert(unpack(halved(pack({0, kAxisMin, kAxisMax, 0}))) ==
-              Coord{0, kAxisMin / 2, kAxisMax / 2, 0});
-
 CoordinatesPtr halved_coordinates(const CoordinatesPtr& input,
                                   const std::optional<SpatialShape>& shape) {
-  std::array<Key, 3> limit{kNoKey, kNoKey, kNoKey};
-  for (int a = 0; a < 3 && shape; ++a) {
-    const auto i = static_cast<std::size_t>(a);
-    if ((*shape)[i] == 0) {
-      return Coordinates::from_sorted_keys(
-          {}, {.batch_size = input->batch_size(), .spatial_shape = shape});
-    }
-    limit[i] = axis_key(std::min<std::int64_t>((*shape)[i] - 1, kAxisMax), a);
-  }
+  const detail::KeyLimits limits = detail::key_limits(shape);
   std::vector<Key> keys;
   keys.reserve(input->keys().size() / 2);
   for (const Key key : input->keys()) {
-    const Key half = halved(key);
-    if (!keys.empty() && keys.back() == half) continue;
-    if ((half & axis_mask(0)) > limit[0] || (half & axis_mask(1)) > limit[1] ||
-        (half & axis_mask(2)) > limit[2]) {
-      continue;
-    }
-    keys.push_back(half);
+    const Key half = detail::halved(key);
+    if ((keys.empty() || keys.back() != half) && limits.admits(half)) keys.push_back(half);
   }
   return Coordinates::from_sorted_keys(std::move(keys),
                                        {.batch_size = input->batch_size(), .spatial_shape = shape});
@@ -128,7 +96,7 @@ CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeomet
   ENSURE(input, kOperation, ": no input");
   geometry.check(kOperation);
   const auto shape = output_shape(input, geometry, true);
-  if (is_halving(geometry) && input->is_sorted()) return halved_coordinates(input, shape);
+  if (detail::is_halving(geometry) && input->is_sorted()) return halved_coordinates(input, shape);
   const OutputRange range(kOperation, shape);
   return generate(input, shape, [&](std::int64_t fine, int axis, AxisKeys& keys) {
     const auto a = static_cast<std::size_t>(axis);

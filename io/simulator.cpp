@@ -111,7 +111,7 @@ struct Simulator::Impl {
     street.add_to(scene, time_of(index), std::min(120.0, sensor.farthest + 5));
     if (shows_body) {
       Random random(hash(options.seed, 7));
-      add_ego_body(scene, ego_stand(index), height, random);
+      add_ego_body(scene, ego_stand(index), height, sensor.clearance, random);
     }
     scene.build();
     return scene;
@@ -139,7 +139,10 @@ Sample Simulator::Impl::shoot(const Scene& scene, const Frame& frame, std::int64
   const Ray ray{frame.position, frame.rotation.to_world(direction), id, sensor.farthest + 1};
   const auto hit = scene.cast(ray);
   std::optional<Return> result;
-  if (hit) result = sense(sensor, calibration, ray, *hit);
+  // Beams are lost one by one and, now and then, a dozen in a row.
+  const bool is_gap = unit(hash(options.seed, 73, index, static_cast<std::int64_t>(ring),
+                                static_cast<std::int64_t>(step / 12))) < 0.4 * sensor.dropout;
+  if (hit && !is_gap) result = sense(sensor, calibration, ray, *hit);
   const double drops = 0.05 * options.rain;
   if (drops > 0 && unit(hash(id, 20)) < drops) {
     const double range = sensor.nearest - 3.5 * natural_log(1 - unit(hash(id, 21)));

@@ -163,20 +163,21 @@ void add_shelter(Scene& scene, const Stand& stand, Random& random) {
   scene.add_box(stand.at(0, -0.45, 0.48), {1.2, 0.2, 0.04}, stand.yaw, frame);
 }
 
-void add_ego_body(Scene& scene, const Stand& stand, double sensor_height, Random& random) {
+void add_ego_body(Scene& scene, const Stand& stand, double sensor_height, double clearance,
+                  Random& random) {
   const Surface paint{.label = Label::ignore,
                       .instance = 0,
                       .reflectance = static_cast<float>(random.uniform(0.1, 0.6)),
                       .gloss = 0.3f};
   // The roof lies below the sensor; the bonnet and the mirrors stand out in front of it.
-  const double below = random.uniform(0.3, 0.55), roof = sensor_height - below;
-  const double front = random.uniform(0.5, 1.0), back = random.uniform(0.6, 1.6),
-               half = random.uniform(0.55, 0.7);
+  const double below = clearance * random.uniform(0.85, 1.2), roof = sensor_height - below;
+  const double front = random.uniform(0.3, 0.75), back = random.uniform(0.4, 1.1),
+               half = random.uniform(0.45, 0.62);
   scene.add_box(stand.at((front - back) / 2, 0, roof - 0.1), {(front + back) / 2, half, 0.1},
                 stand.yaw, paint);
   scene.add_box(stand.at((front - back) / 2, 0, roof * 0.35),
                 {(front + back) / 2 + 0.6, 0.85, roof * 0.3}, stand.yaw, paint);
-  scene.add_box(stand.at(front + 1.3, 0, 0.6), {1.0, 0.8, 0.3}, stand.yaw, paint);
+  scene.add_box(stand.at(front + 0.9, 0, 0.55), {0.6, 0.8, 0.25}, stand.yaw, paint);
   if (random.chance(0.5)) {  // a rack
     for (const double x : {front * 0.7, -back * 0.6}) {
       scene.add_capsule(stand.at(x, -half, roof + 0.08), stand.at(x, half, roof + 0.08), 0.03,

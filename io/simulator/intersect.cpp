@@ -100,31 +100,42 @@ std::optional<Crossing> cross_capsule(const Primitive& p, const Ray& ray) {
 std::optional<Crossing> cross_frustum(const Primitive& p, const Ray& ray) {
   const double low = p.data[1].x, high = p.data[1].y, height = p.data[1].z;
   const Vec3 o = ray.origin - p.data[0], d = ray.direction;
-  const double slope = (high - low) / height;
-  const double at_origin = low + slope * o.z, per_t = slope * d.z;
-  const auto t =
-      roots(d.x * d.x + d.y * d.y - per_t * per_t, o.x * d.x + o.y * d.y - at_origin * per_t,
-            o.x * o.x + o.y * o.y - at_origin * at_origin);
-  if (!t) return std::nullopt;
-  Crossing crossing{(*t)[0], (*t)[1], {}};
-  bool through_cap = false;
+  double enter = -kFar, exit = kFar;  // between the two lids
   if (d.z != 0) {
     const double t0 = -o.z / d.z, t1 = (height - o.z) / d.z;
-    const double near = std::min(t0, t1), far = std::max(t0, t1);
-    through_cap = near > crossing.enter;
-    crossing.enter = std::max(crossing.enter, near);
-    crossing.exit = std::min(crossing.exit, far);
+    enter = std::min(t0, t1);
+    exit = std::max(t0, t1);
   } else if (o.z < 0 || o.z > height) {
     return std::nullopt;
   }
-  if (crossing.enter > crossing.exit || crossing.exit <= 0) return std::nullopt;
-  // The other half of the double cone lies beyond the apex; its radius is negative.
-  const double radius = at_origin + per_t * crossing.enter;
-  if (radius < -1e-9) return std::nullopt;
-  const Vec3 at = o + d * crossing.enter;
-  crossing.normal = through_cap ? Vec3{0, 0, d.z > 0 ? -1.0 : 1.0}
-                                : normalised(Vec3{at.x, at.y, -slope * (radius + 1e-6)});
-  return crossing;
+  // Inside the cone: distance from the axis below the radius at that height, a quadratic in t.
+  const double slope = (high - low) / height;
+  const double at_origin = low + slope * o.z, per_t = slope * d.z;
+  const double a = d.x * d.x + d.y * d.y - per_t * per_t;
+  const double b = o.x * d.x + o.y * d.y - at_origin * per_t;
+  const double c = o.x * o.x + o.y * o.y - at_origin * at_origin;
+  const auto t = roots(a, b, c);
+  bool through_side = false;
+  if (a > 0) {
+    if (!t) return std::nullopt;
+    through_side = (*t)[0] > enter;
+    enter = std::max(enter, (*t)[0]);
+    exit = std::min(exit, (*t)[1]);
+  } else if (t) {
+    // Steeper than the slope: inside before the first root or after the second one. The mirrored
+    // cone beyond the apex is not between the lids, so one of the two is empty.
+    if ((*t)[1] < exit) {
+      through_side = (*t)[1] > enter;
+      enter = std::max(enter, (*t)[1]);
+    } else {
+      exit = std::min(exit, (*t)[0]);
+    }
+  }
+  if (enter > exit || exit <= 0) return std::nullopt;
+  if (!through_side) return Crossing{enter, exit, {0, 0, d.z > 0 ? -1.0 : 1.0}};
+  const Vec3 at = o + d * enter;
+  const double radius = std::max(1e-9, at_origin + per_t * enter);
+  return Crossing{enter, exit, normalised(Vec3{at.x, at.y, -slope * radius})};
 }
 
 std::optional<Crossing> cross_hull(const Primitive& p, std::span<const Plane> planes,

@@ -50,7 +50,7 @@ void Street::add_row(Scene& scene, Chunk& chunk, int side) const {
       next_lamp = s + lamp_spacing_;
     } else if (has_trees_ && s > next_tree) {
       if (random.chance(0.85 * options_.vegetation))
-        add_tree(scene, place, random.uniform(4, 11), random);
+        add_tree(scene, place, random.uniform(4.5, 11), random, 2.3);
       next_tree = s + tree_spacing_ * random.uniform(0.8, 1.2);
     } else {
       const double kind = random.uniform(), turn = random.uniform(-0.4, 0.4);
@@ -81,7 +81,7 @@ void Street::add_utility_line(Scene& scene, Chunk& chunk) const {
 void Street::add_bystanders(Scene& scene, Chunk& chunk, int side) const {
   Random& random = chunk.random;
   const double near = ground_.pavement_begin() + 0.5, far = ground_.pavement_end() - 0.2;
-  if (random.chance(0.14 * options_.people)) {  // a group that talks
+  if (random.chance(0.08 * options_.people)) {  // a group that talks
     const double s = chunk.begin + random.uniform(2, kChunk - 2);
     const double distance = random.uniform(near, far);
     const int count = 2 + random.integer(3);

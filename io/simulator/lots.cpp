@@ -107,12 +107,12 @@ void Street::add_boundary(Scene& scene, Chunk& chunk, int side, double from, dou
                span_second = to - gate - 0.6;
   const double kind = random.uniform(), height = random.uniform(0.7, 2.0);
   const auto fence = static_cast<FenceKind>(random.integer(5));
-  if (kind > 0.85) return;
+  if (kind > 0.9) return;
   const auto add_part = [&](double begin, double span) {
     if (span < 1) return;
     const Stand place =
         stand(begin + span / 2, side, ground_.pavement_end() + 0.35, chunk.next_instance());
-    if (kind < 0.42) return add_fence(scene, place, span, fence, random);
+    if (kind < 0.3) return add_fence(scene, place, span, fence, random);
     add_hedge(scene, place.moved(0, 0.3), span, height, random);
     if (kind > 0.7)
       add_fence(scene, {place.base, place.yaw, chunk.next_instance()}, span, FenceKind::wire,
@@ -126,7 +126,7 @@ void Street::add_garden(Scene& scene, Chunk& chunk, int side, double from, doubl
   Random& random = chunk.random;
   const double near = ground_.pavement_end() + 1.4, far = ground_.front() - 0.3;
   if (far < near || to < from + 1) return;
-  const int plants = static_cast<int>(random.uniform(0, 6) * options_.vegetation);
+  const int plants = static_cast<int>(random.uniform(1, 10) * options_.vegetation);
   for (int i = 0; i < plants; ++i) {
     const double s = random.uniform(from, to), distance = random.uniform(near, far);
     const Stand place = stand(s, side, distance, chunk.next_instance());

@@ -43,7 +43,8 @@ void add_bicycle(Scene& scene, const Stand& stand, bool has_rider, Random& rando
 void add_motorcycle(Scene& scene, const Stand& stand, bool has_rider, Random& random);
 
 // plants.cpp
-void add_tree(Scene& scene, const Stand& stand, double height, Random& random);
+// The crown begins above `headroom`: trees beside a road are cut.
+void add_tree(Scene& scene, const Stand& stand, double height, Random& random, double headroom = 0);
 void add_conifer(Scene& scene, const Stand& stand, double height, Random& random);
 void add_bush(Scene& scene, const Stand& stand, double size, Random& random);
 void add_hedge(Scene& scene, const Stand& stand, double span, double height,
@@ -75,6 +76,8 @@ void add_bollard(Scene& scene, const Stand& stand, Random& random);
 void add_clutter(Scene& scene, const Stand& stand,
                  Random& random);  // bins, boxes, cones, benches: no class
 void add_shelter(Scene& scene, const Stand& stand, Random& random);  // of a bus stop: no class
-void add_ego_body(Scene& scene, const Stand& stand, double sensor_height, Random& random);
+// The sensor stands `clearance` above the roof.
+void add_ego_body(Scene& scene, const Stand& stand, double sensor_height, double clearance,
+                  Random& random);
 
 }  // namespace io::simulator

@@ -30,7 +30,7 @@ Surface bark(const Stand& stand) {
 
 }  // namespace
 
-void add_tree(Scene& scene, const Stand& stand, double height, Random& random) {
+void add_tree(Scene& scene, const Stand& stand, double height, Random& random, double headroom) {
   const Surface wood = bark(stand);
   const double trunk = height * random.uniform(0.018, 0.03) + 0.03,
                clear = height * random.uniform(0.2, 0.42);
@@ -55,9 +55,9 @@ void add_tree(Scene& scene, const Stand& stand, double height, Random& random) {
   const int parts = 3 + random.integer(5);
   for (int i = 0; i < parts; ++i) {
     const Yaw around = Yaw::of_angle(2 * kPi * (i + random.uniform(0, 0.5)) / parts);
-    const double out = i == 0 ? 0.0 : radius * random.uniform(0.3, 0.6),
-                 z = random.uniform(clear * 1.1, height * 0.85);
+    const double out = i == 0 ? 0.0 : radius * random.uniform(0.3, 0.6);
     const double size = radius * random.uniform(0.5, 0.9);
+    const double z = std::max(random.uniform(clear * 1.1, height * 0.85), headroom + size * 0.8);
     scene.add_ellipsoid(along(z) + around(Vec3{out, 0, 0}), {size, size, size * 0.8}, stand.yaw,
                         crown);
   }

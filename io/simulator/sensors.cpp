@@ -78,6 +78,10 @@ Sensor make_sensor(std::string_view name) {
     add_beams(sensor.elevations, 32, 2.0, -8.333);
     add_beams(sensor.elevations, 32, -8.833, -24.9);
     sensor.azimuths = 2048;
+    sensor.dropout = 0.006;
+    sensor.clearance = 0.65;  // on a rack
+    sensor.nearest = 2.2;
+    sensor.farthest = 81;
   } else if (name == "hdl32") {  // HDL-32E at 20 turns a second
     add_beams(sensor.elevations, 32, 10.667, -30.667);
     sensor.azimuths = 1090;
@@ -105,7 +109,7 @@ Sensor make_sensor(std::string_view name) {
     sensor.gain = 0.6;
   } else {
     std::string names;
-    for (const std::string& known : sensor_names()) names += " " + known;
+    for (const std::string& known : sensor_names()) names.append(" ").append(known);
     base::fail("simulator: unknown sensor '", name, "', expected one of:", names);
   }
   return sensor;
@@ -131,9 +135,9 @@ std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration
   result.range += relief(surface, at, ray, incidence);
   // Mirrors: the share that is not diffuse comes back only when the surface faces the sensor.
   const double c4 = incidence * incidence * incidence * incidence;
-  const double diffuse = reflectance * (1 - surface.gloss) * (0.35 + 0.65 * incidence);
+  const double diffuse = reflectance * (1 - surface.gloss);
   const double shine = surface.gloss * 1.4 * c4 * c4 * c4;
-  const double echo = diffuse + shine;
+  const double echo = diffuse * (0.35 + 0.65 * incidence) + shine;
   // The echo of a dim surface (0.1 at normal incidence) is as likely lost as not at 75 m, times the
   // sensitivity.
   const double relative = result.range / (75 * sensor.sensitivity);
@@ -141,14 +145,16 @@ std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration
   const double detected = signal / (signal + relative * relative * relative * relative);
   const double luck = unit(hash(ray.id, 9));
   if (luck >= detected * (1 - sensor.dropout)) return std::nullopt;
-  const double spread = 0.7 + 0.015 * result.range;
+  const double spread = 0.85 + 0.01 * result.range;
   result.range += sensor.noise * spread * bell(hash(ray.id, 10));
   if (result.range < sensor.nearest || result.range > sensor.farthest) return std::nullopt;
-  // Near the sensor the receiver is out of focus, far away the echo is weak.
+  // Sensors correct most of what slant and distance take. Near the sensor the receiver is out of
+  // focus, far away the echo is weak.
   const double focus =
       result.range < 6 ? 0.6 + 0.4 * result.range / 6 : 1 - 0.003 * (result.range - 6);
+  const double corrected = diffuse * (0.75 + 0.25 * incidence) + shine;
   const double speckle = 1 + 0.16 * bell(hash(ray.id, 11));
-  double intensity = sensor.gain * calibration.gain * echo * std::max(0.3, focus) * speckle;
+  double intensity = sensor.gain * calibration.gain * corrected * std::max(0.3, focus) * speckle;
   intensity = std::clamp(intensity, 0.0, 1.0);
   if (calibration.power != 1 && intensity > 0)
     intensity = exponential(calibration.power * natural_log(intensity));

@@ -15,9 +15,10 @@ struct Sensor {
   int azimuths = 0;                // steps a turn
   double rate = 10;                // turns a second
   double height = 1.73;            // above the ground
+  double clearance = 0.36;         // above the roof of its vehicle
   double nearest = 0.9, farthest = 120;
   double noise = 0.02;     // metres, standard deviation at 20 m
-  double dropout = 0.01;   // share of beams lost at random
+  double dropout = 0.01;   // share of beams lost at random; 0.4 times as many again in rows
   double sensitivity = 1;  // range at which a dim surface is lost, relative to hdl64
   double gain = 1;         // of the intensity
 };

@@ -25,11 +25,9 @@ Street::Street(const StreetOptions& options)
                 : kind < 0.72 ? Style::suburb
                 : kind < 0.86 ? Style::park
                               : Style::commerce;
-  for (bool& parking : parking_) parking = random.chance(0.65);
-  // Two cars must be able to pass: a narrow street is parked on one side at most.
-  if (ground_.shape().half_road < 4.2 && parking_[0] && parking_[1])
-    parking_[random.integer(2)] = false;
-  parked_share_ = random.uniform(0.15, 0.9);
+  parking_[0] = random.chance(0.6) && ground_.shape().half_road > 5;
+  parking_[1] = random.chance(0.6);
+  parked_share_ = random.uniform(0.05, 0.6);
   has_trees_ = random.chance(0.6);
   has_utility_line_ = random.chance(0.25);
   tree_spacing_ = random.uniform(7, 16);
@@ -37,10 +35,18 @@ Street::Street(const StreetOptions& options)
   storey_height_ = random.uniform(6, 17);
   ego_speed_ = random.uniform(3, 13);
   ego_start_ = random.uniform(0, 4000);
+  choose_lane(random);
+  const double parked_row = ground_.shape().half_road - 1.08;
+  if (parking_[0] && parked_row + ego_lane_ < kBeside) {
+    parking_[0] = false;
+    choose_lane(random);
+  }
+}
+
+void Street::choose_lane(Random& random) {
   const double width = lanes_width(-1);
   const int lanes = std::max(1, static_cast<int>(width / 3.1));
-  const int lane = random.integer(lanes);
-  ego_lane_ = -width * (lane + 0.5) / lanes;
+  ego_lane_ = -width * (random.integer(lanes) + 0.5) / lanes;
 }
 
 Stand Street::stand(double s, int side, double distance, std::uint16_t instance) const {

@@ -16,6 +16,9 @@ struct StreetOptions {
 };
 
 inline constexpr double kChunk = 40;  // metres
+// From the sensor to the middle of the nearest row of vehicles beside it: closer ones would hide
+// the street.
+inline constexpr double kBeside = 3;
 
 // One chunk: what its lots and kerbs need to know.
 struct Chunk {
@@ -43,6 +46,7 @@ class Street {
   void add_to(Scene& scene, double time, double reach) const;
 
  private:
+  void choose_lane(Random& random);
   Chunk plan(std::int64_t number) const;
   // Where things stand: along is the heading of the street, or against it on the right side, so
   // that +y leads away from the road on both sides.
@@ -67,6 +71,8 @@ class Street {
   void add_bystanders(Scene& scene, Chunk& chunk, int side) const;
 
   void add_vehicles(Scene& scene, double time, double reach) const;  // traffic.cpp
+  void add_vehicle_row(Scene& scene, double time, double reach, int side, int lane,
+                       double distance) const;
   void add_walkers(Scene& scene, double time, double reach) const;
   void add_cyclists(Scene& scene, double time, double reach) const;
 

@@ -35,36 +35,42 @@ std::uint16_t mover_instance(std::uint64_t salt, std::int64_t place, int member)
 }  // namespace
 
 void Street::add_vehicles(Scene& scene, double time, double reach) const {
-  const double ego = ego_s(time);
   for (const int side : {-1, 1}) {
     const double width = lanes_width(side);
     const int lanes = std::max(1, static_cast<int>(width / 3.1));
-    if (side > 0 && width < 2.3) continue;
     for (int lane = 0; lane < lanes; ++lane) {
       const double distance = width * (lane + 0.5) / lanes;
-      const bool with_ego = side < 0 && std::abs(distance + ego_lane_) < 0.5;
-      Row row{.salt = hash(options_.seed, 41, side, lane)};
-      Random random(row.salt);
-      row.spacing = random.uniform(18, 60) / std::max(0.05, options_.traffic);
-      row.spacing = std::max(row.spacing, 16.0);
-      const double speed = random.uniform(3, 14);
-      row.speed = with_ego ? ego_speed_ : side < 0 ? speed : -speed;
-      row.offset = with_ego ? ego_start_ : random.uniform(0, row.spacing);
-      const double share = std::min(0.9, 0.55 * options_.traffic);
-      visit_places(row, time, ego - reach, ego + reach,
-                   [&](double s, std::int64_t place, Random& own) {
-                     if ((with_ego && place == 0) || !own.chance(share)) return;
-                     const std::uint16_t instance = mover_instance(row.salt, place, 0);
-                     const double wander = own.uniform(-0.2, 0.2), at = s + own.uniform(-1.5, 1.5);
-                     const Stand where = stand(at, side, distance + wander, instance);
-                     // +x of a stand on the right side is against the street: vehicles face their
-                     // own way.
-                     const Stand facing = where.turned(kPi);
-                     if (own.chance(0.05)) return add_motorcycle(scene, facing, true, own);
-                     add_vehicle(scene, facing, random_moving_kind(own), own);
-                   });
+      const bool is_oncoming = side > 0;
+      if (is_oncoming && (width < 2.3 || distance - ego_lane_ < kBeside)) continue;
+      add_vehicle_row(scene, time, reach, side, lane, distance);
     }
   }
+}
+
+void Street::add_vehicle_row(Scene& scene, double time, double reach, int side, int lane,
+                             double distance) const {
+  const double ego = ego_s(time);
+  const bool is_oncoming = side > 0;
+  Row row{.salt = hash(options_.seed, 41, side, lane)};
+  Random random(row.salt);
+  row.spacing = std::max(16.0, random.uniform(18, 60) / std::max(0.05, options_.traffic));
+  // The own direction keeps pace with the ego vehicle, so that who is beside it does not change.
+  row.speed = is_oncoming ? -random.uniform(3, 14) : ego_speed_;
+  row.offset = is_oncoming ? random.uniform(0, row.spacing) : ego_start_;
+  const double share = std::min(0.9, 0.55 * options_.traffic);
+  visit_places(row, time, ego - reach, ego + reach, [&](double s, std::int64_t place, Random& own) {
+    if ((!is_oncoming && place == 0) || !own.chance(share)) return;
+    const double wander = own.uniform(-0.2, 0.2), at = s + own.uniform(-1.5, 1.5);
+    // +x of a stand is with the street on the left side, against it on the right one: vehicles face
+    // the other way.
+    const Stand facing =
+        stand(at, side, distance + wander, mover_instance(row.salt, place, 0)).turned(kPi);
+    if (own.chance(0.05)) return add_motorcycle(scene, facing, true, own);
+    const VehicleKind kind = random_moving_kind(own);
+    // A large one that comes by would be all that the sensor sees.
+    const bool is_small = vehicle_length(kind) < 5;
+    add_vehicle(scene, facing, is_small || !is_oncoming ? kind : VehicleKind::suv, own);
+  });
 }
 
 void Street::add_walkers(Scene& scene, double time, double reach) const {
@@ -74,7 +80,7 @@ void Street::add_walkers(Scene& scene, double time, double reach) const {
     for (const int way : {-1, 1}) {
       Row row{.salt = hash(options_.seed, 43, side, way)};
       Random random(row.salt);
-      row.spacing = std::max(4.0, random.uniform(16, 60) / options_.people);
+      row.spacing = std::max(4.0, random.uniform(25, 120) / options_.people);
       row.speed = way * random.uniform(0.9, 1.5);
       const double distance =
           near + (way > 0 ? 0.7 : 0.2) * std::max(0.2, ground_.shape().pavement - 0.8);

@@ -12,4 +12,6 @@ set(GEMM_CORE_SOURCES
   device/gemm.cpp
   device/gemm_checks.cpp
   device/machine.cpp
-  epilogue/cpu_epilogue.cpp)
+  epilogue/cpu_epilogue.cpp
+  epilogue/visitor_graph.cpp
+  epilogue/visitor_nodes.cpp)

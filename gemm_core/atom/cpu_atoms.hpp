@@ -9,6 +9,7 @@
 
 #include "gemm_core/base/dtype.hpp"
 #include "gemm_core/epilogue/activation.hpp"
+#include "gemm_core/epilogue/elementwise_op.hpp"
 
 namespace gemm_core {
 
@@ -109,6 +110,9 @@ struct CpuAtoms {
   void (*scale_shift)(const Block&, const float* scale, const float* shift) = nullptr;
   void (*add)(const Block&, const void* aux, base::DType dtype, std::int64_t pitch) = nullptr;
   void (*activate)(const Block&, Activation, float slope) = nullptr;
+  // to[i] = op(inputs[0][i], ...); `to` may be one of the inputs.
+  void (*elementwise)(ElementwiseOp, const OpParameters&, const float* const* inputs,
+                      std::int64_t count, float* to) = nullptr;
   void (*store)(const Block&, void* to, base::DType dtype, std::int64_t pitch) = nullptr;
   // As many multiply-adds as the registers allow at once, `iterations` times; returns the
   // operations done.

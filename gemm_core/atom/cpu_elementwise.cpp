@@ -1,4 +1,5 @@
 // Conversions, epilogue steps and stores.
+#include <algorithm>
 #include <cmath>
 
 #include "gemm_core/atom/cpu_atoms.hpp"
@@ -32,8 +33,10 @@ HWY_INLINE void for_columns(std::int64_t columns, const Body& body) {
 // conversions serve.
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
 constexpr bool kHasHalf = true;
+constexpr bool kHasFma = true;
 #else
 constexpr bool kHasHalf = false;
+constexpr bool kHasFma = false;
 #endif
 
 template <class D>
@@ -266,6 +269,104 @@ inline void activate(const Block& b, Activation activation, float slope) {
   }
 }
 
+template <class Function>
+HWY_NOINLINE void apply_two(const float* const* inputs, std::int64_t count, float* to,
+                            const Function& function) {
+  for_columns(count, [&](auto d, std::int64_t j) HWY_ATTR {
+    hn::StoreU(function(d, hn::LoadU(d, inputs[0] + j), hn::LoadU(d, inputs[1] + j)), d, to + j);
+  });
+}
+
+// The comparison fails for NaN in either; a + b is then NaN.
+template <class D, class V>
+HWY_INLINE V or_nan(D /*d*/, V a, V b, V chosen) {
+  return hn::IfThenElse(hn::And(hn::Eq(a, a), hn::Eq(b, b)), chosen, hn::Add(a, b));
+}
+
+inline void elementwise_two(ElementwiseOp op, const float* const* inputs, std::int64_t count,
+                            float* to) {
+  switch (op) {
+    case ElementwiseOp::plus:
+      return apply_two(inputs, count, to,
+                       [](auto, auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+    case ElementwiseOp::minus:
+      return apply_two(inputs, count, to,
+                       [](auto, auto a, auto b) HWY_ATTR { return hn::Sub(a, b); });
+    case ElementwiseOp::multiplies:
+      return apply_two(inputs, count, to,
+                       [](auto, auto a, auto b) HWY_ATTR { return hn::Mul(a, b); });
+    case ElementwiseOp::divides:
+      return apply_two(inputs, count, to,
+                       [](auto, auto a, auto b) HWY_ATTR { return hn::Div(a, b); });
+    case ElementwiseOp::maximum:
+      return apply_two(inputs, count, to, [](auto d, auto a, auto b) HWY_ATTR {
+        return or_nan(d, a, b, hn::Max(a, b));
+      });
+    case ElementwiseOp::minimum:
+      return apply_two(inputs, count, to, [](auto d, auto a, auto b) HWY_ATTR {
+        return or_nan(d, a, b, hn::Min(a, b));
+      });
+    case ElementwiseOp::d_relu:
+      return apply_two(inputs, count, to, [](auto d, auto a, auto b) HWY_ATTR {
+        return hn::IfThenElse(hn::Gt(b, hn::Zero(d)), a, hn::Zero(d));
+      });
+    default:
+      return;
+  }
+}
+
+inline void elementwise(ElementwiseOp op, const OpParameters& parameters,
+                        const float* const* inputs, std::int64_t count, float* to) {
+  const auto one = [&](Activation activation) {
+    if (to != inputs[0]) std::copy(inputs[0], inputs[0] + count, to);
+    activate({to, count, 1, count}, activation, parameters.first);
+  };
+  switch (op) {
+    case ElementwiseOp::identity:
+      return one(Activation::identity);
+    case ElementwiseOp::relu:
+      return one(Activation::relu);
+    case ElementwiseOp::leaky_relu:
+      return one(Activation::leaky_relu);
+    case ElementwiseOp::sigmoid:
+      return one(Activation::sigmoid);
+    case ElementwiseOp::silu:
+      return one(Activation::silu);
+    case ElementwiseOp::tanh:
+      return one(Activation::tanh);
+    case ElementwiseOp::gelu:
+      return one(Activation::gelu);
+    case ElementwiseOp::clamp:  // comparisons, so that NaN passes through
+      return for_columns(count, [&](auto d, std::int64_t j) HWY_ATTR {
+        const auto x = hn::LoadU(d, inputs[0] + j);
+        const auto low = hn::Set(d, parameters.first), high = hn::Set(d, parameters.second);
+        const auto raised = hn::IfThenElse(hn::Lt(x, low), low, x);
+        hn::StoreU(hn::IfThenElse(hn::Gt(raised, high), high, raised), d, to + j);
+      });
+    case ElementwiseOp::absolute:
+      return for_columns(count, [&](auto d, std::int64_t j) HWY_ATTR {
+        hn::StoreU(hn::Abs(hn::LoadU(d, inputs[0] + j)), d, to + j);
+      });
+    case ElementwiseOp::multiply_add:
+      // Scalar std::fma where the target has no such instruction: the single rounding is part of
+      // the definition.
+      return for_columns(count, [&](auto d, std::int64_t j) HWY_ATTR {
+        if constexpr (kHasFma) {
+          hn::StoreU(hn::MulAdd(hn::LoadU(d, inputs[0] + j), hn::LoadU(d, inputs[1] + j),
+                                hn::LoadU(d, inputs[2] + j)),
+                     d, to + j);
+        } else {
+          for (std::size_t i = static_cast<std::size_t>(j);
+               i < static_cast<std::size_t>(j) + hn::Lanes(d); ++i) {
+            to[i] = std::fma(inputs[0][i], inputs[1][i], inputs[2][i]);
+          }
+        }
+      });
+    default:
+      return elementwise_two(op, inputs, count, to);
+  }
+}
+
 template <class T>
 HWY_NOINLINE void store_of(const Block& b, T* to, std::int64_t pitch) {
   for (std::int64_t i = 0; i < b.rows; ++i) {
@@ -292,6 +393,7 @@ void fill_elementwise_of_target(CpuAtoms& atoms) {
   atoms.scale_shift = scale_shift;
   atoms.add = add;
   atoms.activate = activate;
+  atoms.elementwise = elementwise;
   atoms.store = store;
 }
 

@@ -127,6 +127,7 @@ void finish(const CpuAtoms& atoms, const DenseProblem& p, const Block& block, st
     l.pitch = block.columns;
   }
   if (p.alpha != 1 || p.beta != 0) atoms.combine(block, l);
+  if (p.visitor) p.visitor->tile(atoms, block, {m0, n0, p.batch});
   const Epilogue& epilogue = p.epilogue ? *p.epilogue : kNoEpilogue;
   if (p.d_column_stride == 1) {
     run_epilogue(atoms, epilogue, block, m0, n0,
@@ -241,11 +242,16 @@ void pack_unit(const CpuAtoms& atoms, const DenseProblem& p, void* packed, std::
              [&](auto word) { pack_panel(atoms, p, static_cast<decltype(word)*>(packed), unit); });
 }
 
-std::int64_t dense_tiles(const CpuAtoms& atoms, const DenseProblem& p) {
+TileGrid dense_grid(const CpuAtoms& atoms, const DenseProblem& p, std::int64_t batch) {
   return visit_word(p.compute, [&](auto word) {
     const Shape<decltype(word)> s(atoms, p);
-    return (p.m + s.tile_m - 1) / s.tile_m * ((s.padded_n + s.tile_n - 1) / s.tile_n);
+    return TileGrid{p.m, p.n, batch, s.tile_m, s.tile_n};
   });
+}
+
+std::int64_t dense_tiles(const CpuAtoms& atoms, const DenseProblem& p) {
+  const TileGrid grid = dense_grid(atoms, p, 1);
+  return grid.tiles_m() * grid.tiles_n();
 }
 
 void run_dense_tile(const CpuAtoms& atoms, const DenseProblem& p, const void* packed,

@@ -8,6 +8,7 @@
 #include "gemm_core/atom/cpu_atoms.hpp"
 #include "gemm_core/base/dtype.hpp"
 #include "gemm_core/epilogue/epilogue.hpp"
+#include "gemm_core/epilogue/tile_epilogue.hpp"
 
 namespace gemm_core {
 
@@ -28,11 +29,14 @@ struct DenseProblem {
   base::DType compute = base::DType::f32;  // f32, tf32, f16, bf16; f64; i8 (accumulated in int32)
   double alpha = 1, beta = 0;
   const Epilogue* epilogue = nullptr;  // null: none
+  TileEpilogue* visitor = nullptr;     // instead of the nodes of `epilogue`
+  std::int64_t batch = 0;              // which one this is, for the visitor
 };
 
 std::int64_t packed_bytes(const CpuAtoms& atoms, const DenseProblem& problem);
 std::int64_t pack_units(const CpuAtoms& atoms, const DenseProblem& problem);
 void pack_unit(const CpuAtoms& atoms, const DenseProblem& problem, void* packed, std::int64_t unit);
+TileGrid dense_grid(const CpuAtoms& atoms, const DenseProblem& problem, std::int64_t batch);
 std::int64_t dense_tiles(const CpuAtoms& atoms, const DenseProblem& problem);
 void run_dense_tile(const CpuAtoms& atoms, const DenseProblem& problem, const void* packed,
                     std::int64_t tile);

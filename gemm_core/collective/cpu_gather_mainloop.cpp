@@ -117,6 +117,11 @@ class Tile {
     return tile;
   }
 
+  void finish(const Block& block, std::int64_t n) {
+    if (arguments_.visitor) arguments_.visitor->tile(atoms_, block, {begin_, n, 0});
+    run_epilogue(atoms_, arguments_.epilogue, block, begin_, n, arguments_.output);
+  }
+
   void run_columns(std::int64_t group, std::int64_t n, std::int64_t columns) {
     float* tile = zeroed_tile(columns);
     for (std::int64_t tap = 0; tap < weights_.taps; ++tap) {
@@ -138,9 +143,7 @@ class Tile {
                          .ldc = columns});
       }
     }
-    run_epilogue(atoms_, arguments_.epilogue,
-                 {tile, columns, rows_, std::min(columns, data_.group_n - n)}, begin_,
-                 group * data_.group_n + n, arguments_.output);
+    finish({tile, columns, rows_, std::min(columns, data_.group_n - n)}, group * data_.group_n + n);
   }
 
   void run_pairs(std::int64_t group) {
@@ -174,8 +177,7 @@ class Tile {
                            .b = data_.tap(group, 0, taps),
                            .c = tile,
                            .ldc = columns});
-    run_epilogue(atoms_, arguments_.epilogue, {tile, columns, rows_, data_.group_n}, begin_,
-                 group * data_.group_n, arguments_.output);
+    finish({tile, columns, rows_, data_.group_n}, group * data_.group_n);
   }
 
   void run_depthwise() {
@@ -195,8 +197,7 @@ class Tile {
                                  .c = tile,
                                  .ldc = channels});
     }
-    run_epilogue(atoms_, arguments_.epilogue, {tile, channels, rows_, channels}, begin_, 0,
-                 arguments_.output);
+    finish({tile, channels, rows_, channels}, 0);
   }
 
   const GatherConvArguments& arguments_;
@@ -219,9 +220,18 @@ std::int64_t gather_tile_rows(const GatherConvArguments& arguments, int threads)
   std::int64_t rows = std::clamp(kFloats / row_floats, kLeast, kMost);
   // Lists of pairs hold every tap of every row.
   if (data.few_channels) rows = std::clamp<std::int64_t>(8192 / arguments.weights->taps, 16, kMost);
+  if (arguments.visitor) return rows;
   // Few rows: four tiles a thread, so that no thread waits long for the last.
   const std::int64_t per_thread = (arguments.rows + threads - 1) / threads;
   return std::min(rows, std::max(kLeast, per_thread / 4));
+}
+
+TileGrid gather_grid(const GatherConvArguments& arguments) {
+  const PackedConvWeights::Data& data = *arguments.weights->data;
+  const std::int64_t columns = data.depthwise      ? arguments.weights->cout
+                               : data.few_channels ? data.group_n
+                                                   : std::min(data.group_n, kTileColumns);
+  return {arguments.rows, arguments.weights->cout, 1, gather_tile_rows(arguments, 1), columns};
 }
 
 void run_gather_tile(const GatherConvArguments& arguments, std::int64_t begin, std::int64_t end) {

@@ -12,6 +12,10 @@ namespace gemm_core {
 // in L2.
 std::int64_t gather_tile_rows(const GatherConvArguments& arguments, int threads);
 
+// What a visitor is told: tiles of gather_tile_rows, which do not depend on the number of threads
+// where there is a visitor.
+TileGrid gather_grid(const GatherConvArguments& arguments);
+
 void run_gather_tile(const GatherConvArguments& arguments, std::int64_t begin, std::int64_t end);
 
 }  // namespace gemm_core

@@ -3,6 +3,7 @@
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/collective/cpu_gather_mainloop.hpp"
+#include "gemm_core/collective/cpu_packed_weights.hpp"
 #include "gemm_core/epilogue/cpu_epilogue.hpp"
 
 namespace gemm_core {
@@ -43,17 +44,30 @@ void check(const GatherConvArguments& a) {
            " rows, expected ", a.rows);
   }
   check_epilogue(a.epilogue, a.rows, a.weights->cout, "gather_conv");
+  if (a.visitor) {
+    ENSURE(a.epilogue.nodes.empty(), "gather_conv: a visitor takes no further epilogue nodes, got ",
+           a.epilogue.nodes.size());
+    const TileGrid grid = gather_grid(a);
+    ENSURE(a.weights->groups == 1 || a.weights->data->group_n <= grid.tile_n,
+           "gather_conv: a visitor takes groups of at most ", grid.tile_n, " output channels, got ",
+           a.weights->data->group_n);
+    a.visitor->check(a.rows, a.weights->cout, 1);
+  }
 }
 
-}  // namespace
-
-void gather_conv(const GatherConvArguments& arguments) {
-  check(arguments);
-  if (arguments.rows == 0) return;
+void run_tiles(const GatherConvArguments& arguments) {
   const std::int64_t tile = gather_tile_rows(arguments, base::current_threads());
   base::parallel_blocks(arguments.rows, tile, [&](std::int64_t begin, std::int64_t end) {
     run_gather_tile(arguments, begin, end);
   });
 }
 
+}  // namespace
+
+void gather_conv(const GatherConvArguments& arguments) {
+  check(arguments);
+  if (arguments.visitor) arguments.visitor->begin(gather_grid(arguments));
+  if (arguments.rows > 0) run_tiles(arguments);
+  if (arguments.visitor) arguments.visitor->finish();
+}
 }  // namespace gemm_core

@@ -11,6 +11,7 @@
 
 #include "gemm_core/base/tensor.hpp"
 #include "gemm_core/epilogue/epilogue.hpp"
+#include "gemm_core/epilogue/tile_epilogue.hpp"
 
 namespace gemm_core {
 
@@ -45,6 +46,8 @@ struct GatherConvArguments {
   std::int64_t rows = 0;  // output rows
   const PackedConvWeights* weights = nullptr;
   Epilogue epilogue;  // on fp32 accumulators
+  // A visitor tree (epilogue/visitor_tree.hpp) instead of nodes; one call at a time may use it.
+  TileEpilogue* visitor = nullptr;
   // [rows, cout], any row stride; f32, f16, bf16, rounded once, at the store.
   base::TensorView output;
 };

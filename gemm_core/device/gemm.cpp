@@ -41,10 +41,22 @@ DenseProblem problem_of(const GemmArguments& g, std::int64_t batch) {
   p.alpha = g.alpha;
   p.beta = g.beta;
   p.epilogue = &g.epilogue;
+  p.visitor = g.visitor;
+  p.batch = batch;
   return p;
 }
 
 bool is_empty(const GemmArguments& g) { return g.m == 0 || g.n == 0 || g.batch == 0; }
+
+void begin_visitor(const GemmArguments& g) {
+  if (g.visitor == nullptr) return;
+  const DenseProblem shape{.m = g.m, .n = g.n, .k = g.k, .compute = g.compute};
+  g.visitor->begin(dense_grid(cpu_atoms(), shape, g.batch));
+}
+
+void finish_visitor(const GemmArguments& g) {
+  if (g.visitor) g.visitor->finish();
+}
 
 struct PackedProblem {
   DenseProblem problem;
@@ -118,16 +130,19 @@ GemmStatus Gemm::initialize(const GemmArguments& arguments, void* workspace, std
 
 GemmStatus Gemm::run() {
   if (!initialized_) return {GemmStatus::Code::not_initialized, "gemm: run before initialize"};
-  if (is_empty(arguments_)) return {};
-  const std::int64_t each = packed_bytes(cpu_atoms(), problem_of(arguments_, 0));
-  const std::int64_t chunk = batches_at_once(arguments_, each);
-  for (std::int64_t first = 0; first < arguments_.batch; first += chunk) {
-    std::vector<PackedProblem> problems;
-    for (std::int64_t l = first; l < std::min(arguments_.batch, first + chunk); ++l) {
-      problems.push_back({problem_of(arguments_, l), aligned(workspace_) + (l - first) * each});
+  begin_visitor(arguments_);
+  if (!is_empty(arguments_)) {
+    const std::int64_t each = packed_bytes(cpu_atoms(), problem_of(arguments_, 0));
+    const std::int64_t chunk = batches_at_once(arguments_, each);
+    for (std::int64_t first = 0; first < arguments_.batch; first += chunk) {
+      std::vector<PackedProblem> problems;
+      for (std::int64_t l = first; l < std::min(arguments_.batch, first + chunk); ++l) {
+        problems.push_back({problem_of(arguments_, l), aligned(workspace_) + (l - first) * each});
+      }
+      run_problems(problems);
     }
-    run_problems(problems);
   }
+  finish_visitor(arguments_);
   return {};
 }
 
@@ -167,16 +182,19 @@ GemmStatus GroupedGemm::initialize(std::span<const GemmArguments> groups, void* 
 }
 
 GemmStatus GroupedGemm::run() {
-  if (!initialized_)
+  if (!initialized_) {
     return {GemmStatus::Code::not_initialized, "grouped gemm: run before initialize"};
+  }
   std::vector<PackedProblem> problems;
   char* packed = aligned(workspace_);
   for (const auto& g : groups_) {
+    begin_visitor(g);
     if (is_empty(g)) continue;
     problems.push_back({problem_of(g, 0), packed});
     packed += packed_bytes(cpu_atoms(), problems.back().problem);
   }
   run_problems(problems);
+  for (const auto& g : groups_) finish_visitor(g);
   return {};
 }
 

@@ -70,6 +70,9 @@ struct GemmArguments {
   base::DType compute = base::DType::f32;
   double alpha = 1, beta = 0;
   Epilogue epilogue;  // matrices in it are [m, n] and shared by all batches
+  // A visitor tree (epilogue/visitor_tree.hpp) instead of nodes: it sees alpha * A B + beta * C, in
+  // fp32, and gives D. It must outlive the runs; one run at a time may use it.
+  TileEpilogue* visitor = nullptr;
 };
 
 class Gemm {

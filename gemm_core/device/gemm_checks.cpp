@@ -223,8 +223,15 @@ GemmStatus check_gemm(const GemmArguments& g) {
   }
   if (auto s = check_output_strides(g); !s.ok()) return s;
   if (auto s = check_overlap(g); !s.ok()) return s;
+  if (g.visitor && (!g.epilogue.nodes.empty() || !is_narrow_float(g.d.dtype))) {
+    return refuse(
+        Code::unsupported,
+        "a visitor takes no further epilogue nodes and a D of float32, float16 or bfloat16, got ",
+        g.epilogue.nodes.size(), " nodes and ", base::name(g.d.dtype));
+  }
   try {
     check_epilogue(g.epilogue, g.m, g.n, "gemm");
+    if (g.visitor) g.visitor->check(g.m, g.n, g.batch);
   } catch (const base::Error& error) {
     return {Code::unsupported, error.what()};
   }

@@ -1,0 +1,184 @@
+// Nodes of epilogue visitor trees on the CPU. A node sees one piece of the result at a time (some
+// rows of all columns of a tile, fp32, row-major without gaps) and gives a fragment of the same
+// shape. visitor_tree.hpp composes nodes at compile time, visitor_graph.hpp at run time.
+//
+// A node is one struct with `visit(piece, inputs)`; where it needs them also `check` (refuses what
+// does not fit), `begin` and `finish` (state over the whole result). Null data of a load gives
+// `null_default`; a store or reduction with null data does nothing.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gemm_core/collective/cpu_dense_mainloop.hpp"
+#include "gemm_core/epilogue/elementwise_op.hpp"
+#include "gemm_core/epilogue/tile_epilogue.hpp"
+
+namespace gemm_core::visitor {
+
+using Fragment = const float*;  // piece.count() values
+
+struct Piece {
+  std::int64_t rows = 0, columns = 0;
+  TilePlace place;                 // of element (0, 0)
+  Fragment accumulator = nullptr;  // inside a Split: the common value
+  const CpuAtoms* atoms = nullptr;
+  const TileGrid* grid = nullptr;
+  float* free = nullptr;  // scratch for fragments, enough for two a node
+  std::int64_t count() const { return rows * columns; }
+  float* take() {
+    float* taken = free;
+    free += count();
+    return taken;
+  }
+};
+using Inputs = std::span<const Fragment>;
+
+struct Extents {
+  std::int64_t m = 0, n = 0, batch = 1;
+};
+
+// ---- fetch and load ----
+
+struct Accumulator {
+  Fragment visit(Piece& piece, Inputs) const { return piece.accumulator; }
+};
+
+// A matrix [m, n]: the source C, a residual, a mask. f32, f16 or bf16.
+struct MatrixLoad {
+  std::string name = "aux";
+  MatrixRef matrix;
+  std::int64_t batch_stride = 0;
+  float null_default = 0;
+  Fragment visit(Piece& piece, Inputs) const;
+  void check(const Extents& extents) const;
+};
+
+// [n], the same for every row.
+struct RowLoad {
+  const float* data = nullptr;
+  std::int64_t batch_stride = 0;
+  float null_default = 0;
+  Fragment visit(Piece& piece, Inputs) const;
+};
+
+// [m], the same for every column.
+struct ColumnLoad {
+  const float* data = nullptr;
+  std::int64_t batch_stride = 0;
+  float null_default = 0;
+  Fragment visit(Piece& piece, Inputs) const;
+};
+
+// The product of its factors (scale_a * scale_b * alpha). A factor's pointer, if any, wins over its
+// value.
+struct Scalar {
+  struct Factor {
+    float value = 1;
+    const float* pointer = nullptr;
+    std::int64_t batch_stride = 0;
+  };
+  std::vector<Factor> factors;
+  Scalar() = default;
+  Scalar(float value) : factors{{value}} {}  // NOLINT: a number is a scalar node
+  explicit Scalar(std::vector<Factor> all) : factors(std::move(all)) {}
+  float value(std::int64_t batch) const;
+  Fragment visit(Piece& piece, Inputs) const;
+};
+
+// ---- compute ----
+
+// The function on fp32 values, its result rounded to `output` (f32, tf32, f16, bf16).
+struct Compute {
+  ElementwiseOp op = ElementwiseOp::identity;
+  OpParameters parameters;
+  base::DType output = base::DType::f32;
+  Fragment visit(Piece& piece, Inputs inputs) const;
+};
+
+// Any function of floats, for trees composed at compile time: ComputeWith{[](float a, float b) {
+// return a * a + b; }}.
+template <class Function>
+struct ComputeWith {
+  Function function;
+  Fragment visit(Piece& piece, Inputs inputs) const {
+    float* to = piece.take();
+    for (std::int64_t i = 0; i < piece.count(); ++i) to[i] = apply(inputs, i);
+    return to;
+  }
+
+ private:
+  float apply(Inputs inputs, std::int64_t i) const {
+    if constexpr (std::is_invocable_v<const Function&, float, float, float>) {
+      return function(inputs[0][i], inputs[1][i], inputs[2][i]);
+    } else if constexpr (std::is_invocable_v<const Function&, float, float>) {
+      return function(inputs[0][i], inputs[1][i]);
+    } else {
+      return function(inputs[0][i]);
+    }
+  }
+};
+template <class Function>
+ComputeWith(Function) -> ComputeWith<Function>;
+
+// fma(beta, C, input). Where beta is 0, C is not read and may be null; elsewhere a null C is
+// refused.
+struct AddScaledSource {
+  Scalar beta;
+  MatrixLoad source{.name = "C"};
+  Fragment visit(Piece& piece, Inputs inputs) const;
+  void check(const Extents& extents) const;
+};
+
+// The value that scale * input has in `type` (e4m3, e5m2, i8: saturating; f16, bf16), as fp32.
+struct Quantise {
+  base::DType type = base::DType::e4m3;
+  Scalar scale = 1.0f;
+  Fragment visit(Piece& piece, Inputs inputs) const;
+  void check(const Extents& extents) const;
+};
+
+// ---- store: the input passes through unchanged ----
+
+struct MatrixStore {
+  std::string name = "aux store";
+  void* data = nullptr;
+  base::DType dtype = base::DType::f32;  // f32, f16, bf16, e4m3, e5m2, i8
+  std::int64_t row_stride = 0, column_stride = 1, batch_stride = 0;
+  Fragment visit(Piece& piece, Inputs inputs) const;
+  void check(const Extents& extents) const;
+};
+
+enum class Reduction : std::uint8_t {
+  sum,
+  maximum,
+  minimum,
+  amax
+};  // amax: of magnitudes; NaN passes on
+enum class ReductionAxis : std::uint8_t {
+  rows,     // out[n], over m
+  columns,  // out[m], over n
+  all,      // one value
+};
+
+// Partial results a tile, combined in tile order by finish(): the same bits for any number of
+// threads. The result starts from the identity of the reduction. Batches that share `out` (stride
+// 0) are reduced together.
+struct Reduce {
+  ReductionAxis axis = ReductionAxis::all;
+  Reduction reduction = Reduction::sum;
+  float* out = nullptr;
+  std::int64_t batch_stride = 0;
+  // While a result is made: its grid and the partial results [batch][slots][length].
+  TileGrid grid = {};
+  std::vector<float> partials = {};
+
+  void begin(const TileGrid& tiles);
+  Fragment visit(Piece& piece, Inputs inputs);
+  void finish();
+  std::int64_t length() const;  // results of a batch
+  std::int64_t slots() const;   // partial results of each
+};
+
+}  // namespace gemm_core::visitor

@@ -1,0 +1,267 @@
+// Times the gathered convolution on CUDA, layer by layer, every compiled configuration that fits,
+// in one order and in planes, and checks each against the SIMT kernel first.
+//   gather_conv_bench [--cells FILE] [--parents N] [--dtype fp16] [--channels 32,64]
+//   [--out-channels ...] [--every]
+// Without a file: procedural surfaces. Times are graph replays of 20 launches, divided; median
+// of 15.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+
+#include "gemm_core/device/cuda/gather_conv.hpp"
+#include "tests/cuda/host_map.hpp"
+
+namespace {
+
+using base::DType;
+using base::cuda::Buffer;
+using gemm_core::cuda::TilePart;
+using namespace cuda_tests;
+
+constexpr int kLaunches = 20, kRepeats = 15;
+
+struct Options {
+  std::string cells;
+  int parents = 0;
+  DType dtype = DType::f16;
+  std::vector<int> cin{32, 64, 128, 256}, cout;
+  bool every = false;  // every configuration, not only the chosen one
+};
+
+std::vector<int> parse_list(const std::string& text) {
+  std::vector<int> values;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    values.push_back(std::stoi(text.substr(at, comma - at)));
+    at = comma + 1;
+  }
+  return values;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--every") {
+      options.every = true;
+      continue;
+    }
+    ENSURE(i + 1 < argc, "option ", name, " needs a value");
+    const std::string value = argv[++i];
+    if (name == "--cells")
+      options.cells = value;
+    else if (name == "--parents")
+      options.parents = std::stoi(value);
+    else if (name == "--dtype")
+      options.dtype = base::parse_dtype(value);
+    else if (name == "--channels")
+      options.cin = parse_list(value);
+    else if (name == "--out-channels")
+      options.cout = parse_list(value);
+    else
+      base::fail("option ", name, " is not known");
+  }
+  if (options.cout.empty()) options.cout = options.cin;
+  ENSURE(options.cin.size() == options.cout.size(),
+         "as many output channels as input channels, please");
+  return options;
+}
+
+std::vector<float> normal_values(std::size_t count, unsigned seed, float deviation) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+struct Features {
+  Buffer<std::uint8_t> data;
+  base::Dims shape;
+  DType type;
+  base::TensorView view() {
+    return {
+        data.data(), type, {base::Device::Kind::cuda, 0}, shape, base::row_major_strides(shape)};
+  }
+  base::ConstTensorView const_view() const {
+    return {
+        data.data(), type, {base::Device::Kind::cuda, 0}, shape, base::row_major_strides(shape)};
+  }
+};
+
+Features features(int rows, int channels, DType dtype, bool is_random) {
+  const DType type = dtype == DType::tf32 ? DType::f32 : dtype;
+  Features f{Buffer<std::uint8_t>(
+                 static_cast<std::size_t>(base::bytes(type, std::int64_t{rows} * channels))),
+             {rows, channels},
+             type};
+  std::vector<std::uint8_t> host(f.data.size(), 0xff);  // NaN where nobody writes
+  if (is_random) {
+    const auto values =
+        normal_values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels), 1, 1.f);
+    base::visit_dtype<float, base::half_t, base::bf16_t>(type, "bench", [&]<class T>() {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        reinterpret_cast<T*>(host.data())[i] = T(values[i]);
+    });
+  }
+  CUDA_CHECK(cudaMemcpy(f.data.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
+  return f;
+}
+
+double relative_error(const Features& got, const Features& wanted) {
+  std::vector<std::uint8_t> a(got.data.size()), b(wanted.data.size());
+  CUDA_CHECK(cudaMemcpy(a.data(), got.data.data(), a.size(), cudaMemcpyDeviceToHost));
+  CUDA_CHECK(cudaMemcpy(b.data(), wanted.data.data(), b.size(), cudaMemcpyDeviceToHost));
+  double worst = 0, largest = 0;
+  base::visit_dtype<float, base::half_t, base::bf16_t>(got.type, "bench", [&]<class T>() {
+    const auto* x = reinterpret_cast<const T*>(a.data());
+    const auto* y = reinterpret_cast<const T*>(b.data());
+    for (std::size_t i = 0; i < a.size() / sizeof(T); ++i) {
+      const double difference =
+          std::abs(static_cast<double>(static_cast<float>(x[i])) - static_cast<float>(y[i]));
+      worst = difference <= worst ? worst : difference;  // NaN stays
+      largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(y[i]))));
+    }
+  });
+  return worst / largest;
+}
+
+double microseconds(const gemm_core::cuda::GatherConv& conv, cudaStream_t stream) {
+  const auto graph = base::cuda::Graph::capture(stream, [&] {
+    for (int i = 0; i < kLaunches; ++i) conv.run(stream);
+  });
+  const auto begin = base::cuda::Event::create(), end = base::cuda::Event::create();
+  for (int i = 0; i < 3; ++i) graph.launch(stream);
+  std::vector<float> times;
+  for (int i = 0; i < kRepeats; ++i) {
+    begin.record(stream);
+    graph.launch(stream);
+    end.record(stream);
+    end.synchronize();
+    times.push_back(base::cuda::elapsed_ms(begin, end) * 1000 / kLaunches);
+  }
+  std::sort(times.begin(), times.end());
+  return times[kRepeats / 2];
+}
+
+class Layer {
+ public:
+  Layer(const HostMap& map, int cin, int cout, DType dtype, cudaStream_t stream)
+      : map_(map),
+        cin_(cin),
+        cout_(cout),
+        dtype_(dtype),
+        stream_(stream),
+        input_(features(map.inputs, cin, dtype, true)),
+        expected_(features(map.rows, cout, dtype, false)),
+        output_(features(map.rows, cout, dtype, false)),
+        canonical_(map.table.size()) {
+    const auto w =
+        normal_values(static_cast<std::size_t>(cout) * static_cast<std::size_t>(map.taps * cin), 2,
+                      1.f / std::sqrt(6.f * static_cast<float>(cin)));
+    weights_ = gemm_core::cuda::upload_conv_weights(
+        {.weight = w.data(), .cout = cout, .taps = map.taps, .cin = cin, .compute = dtype});
+    upload(canonical_, map.table.data(), map.table.size(), stream);
+    auto reference = arguments();
+    reference.output = expected_.view();
+    reference.canonical = canonical_.data();
+    reference.canonical_pitch = map.rows;
+    const gemm_core::cuda::GatherConv conv(reference);
+    report("simt", conv, 0);
+  }
+
+  void run(const gemm_core::cuda::Sm90Instance& instance, const HostTable& host, DeviceTable& table,
+           bool planes) {
+    auto a = arguments();
+    a.instance = &instance;
+    a.table = table.view();
+    const int lists = gemm_core::cuda::lists_for(instance, cout_, base::cuda::device_info(0));
+    a.centre = table.schedule(TilePart::centre, instance.tile_m, lists, stream_);
+    Buffer<float> partials;
+    if (planes) {
+      a.outer = table.schedule(TilePart::outer, instance.tile_m, lists, stream_);
+      partials = Buffer<float>(
+          static_cast<std::size_t>(gemm_core::cuda::partial_floats(instance, map_.rows, cout_)));
+      a.partials = partials.data();
+    }
+    for (const bool overlap : {false, true}) {
+      a.overlap = overlap;
+      CUDA_CHECK(cudaMemsetAsync(output_.data.data(), 0xff, output_.data.size(), stream_));
+      const gemm_core::cuda::GatherConv conv(a);
+      report(conv.kernel_name() + (overlap ? " overlap" : ""), conv,
+             executed_per_row(host, map_.rows));
+    }
+  }
+
+ private:
+  gemm_core::cuda::GatherConvArguments arguments() {
+    gemm_core::cuda::GatherConvArguments a;
+    a.input = input_.const_view();
+    a.weights = &weights_;
+    a.output = output_.view();
+    return a;
+  }
+
+  void report(const std::string& name, const gemm_core::cuda::GatherConv& conv, double executed) {
+    conv.run(stream_);
+    CUDA_CHECK(cudaStreamSynchronize(stream_));
+    const bool is_reference = executed == 0;
+    const double error = is_reference ? 0 : relative_error(output_, expected_);
+    const double us = microseconds(conv, stream_);
+    const double useful = 2.0 * static_cast<double>(map_.pairs()) * cin_ * cout_ / us * 1e-6;
+    const double share =
+        is_reference ? 0 : static_cast<double>(map_.pairs()) / map_.rows / executed;
+    std::printf(
+        "%6d rows %3d->%3d %-32s %8.2f us  %6.1f TFLOP/s useful  share %.2f  error %.1e%s\n",
+        map_.rows, cin_, cout_, name.c_str(), us, useful, share, error,
+        error < 4e-3 ? "" : "  WRONG");
+    std::fflush(stdout);
+  }
+
+  const HostMap& map_;
+  int cin_, cout_;
+  DType dtype_;
+  cudaStream_t stream_;
+  Features input_, expected_, output_;
+  gemm_core::cuda::ConvWeights weights_;
+  Buffer<std::int32_t> canonical_;
+};
+
+void run(const Options& options) {
+  Coords cells = options.cells.empty() ? surface_cells(96000, 1) : read_cells(options.cells);
+  for (int i = 0; i < options.parents; ++i) cells = stride_two_parents(cells);
+  const HostMap map = build_map(cells, cells, {3, 3, 3}, 1, 1);
+  const auto stream = base::cuda::Stream::create();
+  const HostTable single = order_rows(map), planes = order_planes(map);
+  DeviceTable device_single(map, single, stream.get()), device_planes(map, planes, stream.get());
+  for (std::size_t i = 0; i < options.cin.size(); ++i) {
+    const int cin = options.cin[i], cout = options.cout[i];
+    Layer layer(map, cin, cout, options.dtype, stream.get());
+    const auto chosen = gemm_core::cuda::choose_instance(options.dtype, cin, cout, map.rows);
+    for (const auto* instance : gemm_core::cuda::sm90_instances()) {
+      const bool fits = instance->element == options.dtype && instance->tile_n < cout + 32 &&
+                        instance->tile_n * (cout == 256 ? 4 : 1) >= cout &&
+                        cout % instance->tile_n == 0 &&
+                        (cin % instance->stage_k == 0 || cin > cout);
+      const bool is_chosen = instance == chosen.instance;
+      if (!is_chosen && !(options.every && fits)) continue;
+      if (options.every || !chosen.planes) layer.run(*instance, single, device_single, false);
+      if (options.every || chosen.planes) layer.run(*instance, planes, device_planes, true);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gather_conv_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,360 @@
+// Mainloop of the gathered GEMM on Hopper: rows of A gathered by cp.async into swizzled shared
+// memory with zeros for absent neighbours, weights of one tap by TMA, both on one mbarrier a stage;
+// WGMMA from shared memory.
+//
+// A step is (tile, tap, slice of kStageK channels) and fills one stage. Gather warps and consumer
+// warpgroups walk the same list of tiles on their own, so nothing but the stages' barriers connects
+// them, and gathers run ahead across tiles.
+#pragma once
+#include <cstdint>
+
+#include "gemm_core/atom/ptx.cuh"
+#include "gemm_core/atom/sm90_descriptor.hpp"
+#include "gemm_core/atom/sm90_wgmma.cuh"
+#include "gemm_core/kernel/gather_table.hpp"
+
+namespace gemm_core {
+
+// What distinguishes one compiled instance from another.
+struct Sm90Tile {
+  int m = 64, n = 64;  // rows and output channels of a tile
+  int span_k = 64;     // channels of one swizzled span: 64 or 128 bytes
+  int spans = 1;       // of a stage
+  int stages = 3;
+  int gather_warps = 2;
+  int teams = 1;  // take the steps in turn; the warps of a team share the rows of a tile
+  int blocks_per_sm = 1;
+  // A stage is released as soon as its product is done, not when the next one is under way: right
+  // where other blocks of the SM keep the tensor cores busy meanwhile.
+  bool releases_early = false;
+};
+
+template <class Element_, Sm90Tile kTile>
+struct Sm90GatherConfig {
+  using Element = Element_;
+  using Mma = Sm90Wgmma<Element, kTile.n>;
+  static constexpr int kTileM = kTile.m, kTileN = kTile.n, kSpanK = kTile.span_k;
+  static constexpr int kSpans = kTile.spans, kStages = kTile.stages;
+  static constexpr int kGatherWarps = kTile.gather_warps, kTeams = kTile.teams;
+  static constexpr int kBlocksPerSm = kTile.blocks_per_sm;
+  static constexpr bool kReleasesEarly = kTile.releases_early;
+  static constexpr int kTeamWarps = kGatherWarps / kTeams;
+  static constexpr int kStageK = kSpanK * kSpans;
+
+  static constexpr int kConsumers = kTileM / kSlotGroup;  // warpgroups
+  static constexpr int kThreads = kConsumers * 128 + kGatherWarps * 32;
+  static constexpr int kSpanBytes = kSpanK * static_cast<int>(sizeof(Element));
+  static constexpr int kSpanBytesA = kTileM * kSpanBytes, kSpanBytesB = kTileN * kSpanBytes;
+  static constexpr int kStageBytesA = kSpans * kSpanBytesA, kStageBytesB = kSpans * kSpanBytesB;
+  static constexpr int kStageBytes = kStageBytesA + kStageBytesB;
+  static constexpr int kSharedBytes = 1024 + kStages * (kStageBytes + 16);
+
+  static_assert(kTileM == 64 || kTileM == 128);
+  // A team waits for a stage's barrier only at its own steps: it must not fall two phases behind.
+  static_assert(kGatherWarps % kTeams == 0 && kTeams <= kStages);
+  static_assert(kSpanBytesA % 1024 == 0 && kSpanBytesB % 1024 == 0,
+                "spans start where the swizzle pattern does");
+  static_assert(kSharedBytes * kBlocksPerSm <= 227 * 1024, "stages do not fit in shared memory");
+
+  // Registers move from the gather warps to the consumers where both are whole warpgroups and the
+  // accumulators are large.
+  static constexpr bool kMovesRegisters =
+      kGatherWarps % 4 == 0 && kTileN >= 128 && kBlocksPerSm == 1;
+  static constexpr int kCompiledRegisters = 65536 / (kThreads * kBlocksPerSm) / 8 * 8;
+  static constexpr int kGatherRegisters = kCompiledRegisters >= 168   ? 88
+                                          : kCompiledRegisters >= 120 ? 64
+                                                                      : 40;
+  static constexpr int kGatherGroups = kGatherWarps / 4;
+  static constexpr int kConsumerBudget =
+      (kCompiledRegisters * (kConsumers + kGatherGroups) - kGatherRegisters * kGatherGroups) /
+      kConsumers / 8 * 8;
+  static constexpr int kConsumerRegisters = kConsumerBudget > 232 ? 232 : kConsumerBudget;
+};
+
+// The tiles of one thread block.
+struct TileList {
+  const TileRecord* records;
+
+  __device__ __forceinline__ TileRecord operator[](int i) const {
+    const int4 raw = __ldg(reinterpret_cast<const int4*>(records) + i);
+    TileRecord record;
+    record.slot = raw.x;
+    record.masks[0] = static_cast<std::uint32_t>(raw.y);
+    record.masks[1] = static_cast<std::uint32_t>(raw.z);
+    record.flags = static_cast<std::uint32_t>(raw.w);
+    return record;
+  }
+};
+
+struct GatherOperand {
+  const char* input = nullptr;
+  std::uint32_t pitch = 0;                   // bytes between rows
+  std::uint32_t row_bytes = 0;               // input channels in bytes, a multiple of 16
+  int slices = 1;                            // stages a tap needs
+  const std::int32_t* neighbours = nullptr;  // of a GatherTable
+  std::uint32_t neighbour_pitch = 0;         // taps * pitch < 2^31
+  // The predecessor on the stream writes nothing that is gathered here (the outer planes' launch
+  // before the centre's).
+  bool input_is_older = false;
+};
+
+template <class Config>
+struct Sm90GatherMma {
+  using Mma = typename Config::Mma;
+  static constexpr int kStages = Config::kStages;
+
+  // Stages, then the barriers: full[kStages], empty[kStages].
+  std::uint32_t stages, barriers;
+
+  __device__ __forceinline__ explicit Sm90GatherMma(std::uint32_t shared)
+      : stages((shared + 1023) & ~1023u), barriers(stages + kStages * Config::kStageBytes) {}
+
+  __device__ __forceinline__ std::uint32_t full(int stage) const { return barriers + 8 * stage; }
+  __device__ __forceinline__ std::uint32_t empty(int stage) const {
+    return barriers + 8 * (kStages + stage);
+  }
+
+  __device__ __forceinline__ void init_barriers() const {
+    for (int i = 0; i < kStages; ++i) {
+      // A team's lanes, and the announcement of the weights.
+      ptx::barrier_init(full(i), Config::kTeamWarps * 32 + 1);
+      ptx::barrier_init(empty(i), Config::kConsumers * 4);  // every consumer warp
+    }
+    ptx::barrier_init_fence();
+  }
+
+  struct Position {
+    int stage = 0;
+    std::uint32_t parity = 0;
+    __device__ __forceinline__ void advance() {
+      if (++stage == kStages) {
+        stage = 0;
+        parity ^= 1;
+      }
+    }
+    __device__ __forceinline__ void advance(int steps) {
+      for (stage += steps; stage >= kStages; stage -= kStages) parity ^= 1;
+    }
+  };
+
+  // --- gather warps ------------------------------------------------------------------------------
+  static constexpr int kLanesPerRow = Config::kSpanBytes / 16;  // 16 bytes a lane
+  static constexpr int kRowLanes = 32 / kLanesPerRow;
+  static constexpr int kRowsPerWarp = Config::kTileM / Config::kTeamWarps;
+  // Consecutive rows, so that indices load four at once.
+  static constexpr int kRowsPerLane = kRowsPerWarp / kRowLanes;
+  static_assert(kRowsPerLane % 4 == 0 && kRowsPerWarp <= kSlotGroup);
+
+  // Walks the steps of a list that fall to one team, one tile read ahead.
+  struct Cursor {
+    TileList tiles;
+    TileRecord tile, next;
+    int next_index = 2;
+    std::uint32_t left;  // taps of `tile` not yet reached
+    int tap = -1, slice;
+
+    __device__ __forceinline__ Cursor(const TileList& list, int team, int slices)
+        : tiles(list),
+          tile(list[0]),
+          next(list[1]),
+          left(tile.masks[0] | tile.masks[1]),
+          slice(slices + team) {}
+
+    // Goes to the tap of the team's next step, which then is `slice` of `tap` of `tile`. False at
+    // the end.
+    __device__ __forceinline__ bool advance(int slices) {
+      while (slice >= slices) {
+        slice -= slices;
+        while (left == 0 && tile.slot >= 0) {
+          tile = next;
+          left = tile.masks[0] | tile.masks[1];
+          if (tile.slot >= 0) next = tiles[next_index++];
+        }
+        if (tile.slot < 0) return false;
+        tap = __ffs(left) - 1;
+        left &= left - 1;
+      }
+      return true;
+    }
+  };
+
+  // Neighbour indices of one tap for the lane's rows.
+  struct Fetched {
+    int index[kRowsPerLane];
+    int tap;  // -1: no more steps
+    int slice;
+    bool active;  // some row of the warp's group has the tap
+  };
+
+  __device__ __forceinline__ void fetch(const GatherOperand& operand, Cursor& cursor, int first_row,
+                                        int group, Fetched& f) const {
+    if (!cursor.advance(operand.slices)) {
+      f.tap = -1;
+      return;
+    }
+    f.tap = cursor.tap;
+    f.slice = cursor.slice;
+    cursor.slice +=
+        (operand.slices - f.slice + Config::kTeams - 1) / Config::kTeams * Config::kTeams;
+    const std::uint32_t mine = group == 0 ? cursor.tile.masks[0] : cursor.tile.masks[1];
+    f.active = Config::kConsumers == 1 || (mine >> f.tap & 1);
+    if (f.active) {
+      const std::uint32_t at = static_cast<std::uint32_t>(f.tap) * operand.neighbour_pitch +
+                               static_cast<std::uint32_t>(cursor.tile.slot + first_row);
+      const int4* from = reinterpret_cast<const int4*>(operand.neighbours + at);
+#pragma unroll
+      for (int i = 0; i < kRowsPerLane / 4; ++i) {
+        const int4 four = __ldg(from + i);
+        f.index[4 * i] = four.x;
+        f.index[4 * i + 1] = four.y;
+        f.index[4 * i + 2] = four.z;
+        f.index[4 * i + 3] = four.w;
+      }
+    }
+  }
+
+  // Copies one slice of the lane's rows into the stage at `to`.
+  __device__ __forceinline__ void copy_rows(const GatherOperand& operand, const Fetched& f,
+                                            int slice, std::uint32_t to, std::uint32_t lane_offset,
+                                            int chunk) const {
+    const char* from[Config::kSpans];
+#pragma unroll
+    for (int span = 0; span < Config::kSpans; ++span) {
+      // Past the last channel the weights are zero; the row's first span stands in for what is not
+      // there.
+      const std::uint32_t offset =
+          (slice * Config::kSpans + span) * Config::kSpanBytes + chunk * 16;
+      from[span] = operand.input + (offset < operand.row_bytes ? offset : 0);
+    }
+#pragma unroll
+    for (int i = 0; i < kRowsPerLane; ++i) {
+      const std::uint64_t row =
+          static_cast<std::uint64_t>(static_cast<std::uint32_t>(f.index[i])) * operand.pitch;
+      // The lane's first row is a multiple of kRowsPerLane, so the swizzle of row first + i is that
+      // of the first xor that of i.
+      constexpr int kSpanBytes = Config::kSpanBytes;
+      const std::uint32_t permuted =
+          (to + lane_offset) ^ (swizzled_offset<kSpanBytes>(i, 0) - i * kSpanBytes);
+#pragma unroll
+      for (int span = 0; span < Config::kSpans; ++span) {
+        ptx::copy_16_or_zero(permuted + i * kSpanBytes + span * Config::kSpanBytesA,
+                             from[span] + row, f.index[i]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void gather(const TileList& tiles, const GatherOperand& operand,
+                                         const CUtensorMap* weights, int first_column, int warp,
+                                         int lane) const {
+    const int team = warp / Config::kTeamWarps;
+    const int warp_row = warp % Config::kTeamWarps * kRowsPerWarp, group = warp_row / kSlotGroup;
+    const int chunk = lane % kLanesPerRow;
+    const int first_row = warp_row + lane / kLanesPerRow * kRowsPerLane;
+    const std::uint32_t lane_offset = swizzled_offset<Config::kSpanBytes>(first_row, chunk);
+    const bool is_leader = warp % Config::kTeamWarps == 0 && lane == 0;
+    Position at;
+    at.parity = 1;
+    at.advance(team);
+
+    const auto fill = [&](const Fetched& f) {
+#pragma unroll 1
+      for (int slice = f.slice; slice < operand.slices; slice += Config::kTeams) {
+        ptx::barrier_wait(empty(at.stage), at.parity);
+        const std::uint32_t to = stages + at.stage * Config::kStageBytes;
+        if (is_leader) {
+          ptx::barrier_arrive_expect(full(at.stage), Config::kStageBytesB);
+#pragma unroll
+          for (int span = 0; span < Config::kSpans; ++span) {
+            ptx::tma_load_3d(to + Config::kStageBytesA + span * Config::kSpanBytesB, weights,
+                             full(at.stage), (slice * Config::kSpans + span) * Config::kSpanK,
+                             f.tap, first_column);
+          }
+        }
+        __syncwarp();
+        if (f.active) copy_rows(operand, f, slice, to, lane_offset, chunk);
+        ptx::barrier_arrive_after_copies(full(at.stage));
+        at.advance(Config::kTeams);
+      }
+    };
+
+    Cursor cursor(tiles, team, operand.slices);
+    Fetched even, odd;  // the indices of the next tap are under way while one is gathered
+    fetch(operand, cursor, first_row, group, even);
+    if (!operand.input_is_older) ptx::wait_for_predecessor();  // the map always is older
+    if (warp == 0) ptx::allow_successor();
+    while (even.tap >= 0) {
+      fetch(operand, cursor, first_row, group, odd);
+      fill(even);
+      if (odd.tap < 0) break;
+      fetch(operand, cursor, first_row, group, even);
+      fill(odd);
+    }
+    ptx::wait_all_copies();
+  }
+
+  // --- consumer warpgroups -----------------------------------------------------------------------
+  __device__ __forceinline__ void release(int stage, int lane) const {
+    if (lane == 0) ptx::barrier_arrive(empty(stage));
+  }
+
+  // acc = the tile's sum for the 64 rows of `group`; zeros where none of them has a tap.
+  __device__ __forceinline__ void multiply_tile(const TileRecord& tile, int slices, int group,
+                                                int lane, Position& at,
+                                                float (&acc)[Mma::kAccumulators]) const {
+    const std::uint64_t a =
+        wgmma_descriptor<Config::kSpanBytes>(stages + group * kSlotGroup * Config::kSpanBytes);
+    const std::uint64_t b = wgmma_descriptor<Config::kSpanBytes>(stages + Config::kStageBytesA);
+    std::uint32_t left = tile.masks[0] | tile.masks[1];
+    const std::uint32_t mine = group == 0 ? tile.masks[0] : tile.masks[1];
+    int accumulate = 0, in_flight = -1;  // the stage that the WGMMAs not waited for read
+    while (left != 0) {
+      const bool active = Config::kConsumers == 1 || (mine & left & (0 - left)) != 0;
+      left &= left - 1;
+#pragma unroll 1
+      for (int slice = 0; slice < slices; ++slice) {
+        ptx::barrier_wait(full(at.stage), at.parity);
+        if (active) {
+          ptx::fence_proxy_async();
+          ptx::wgmma_fence();
+          const std::uint32_t offset = at.stage * (Config::kStageBytes >> 4);
+#pragma unroll
+          for (int span = 0; span < Config::kSpans; ++span) {
+#pragma unroll
+            for (int k = 0; k < Config::kSpanK / Mma::kK; ++k) {
+              Mma::issue(acc,
+                         moved_descriptor(a, offset + span * (Config::kSpanBytesA >> 4) + 2 * k),
+                         moved_descriptor(b, offset + span * (Config::kSpanBytesB >> 4) + 2 * k),
+                         accumulate);
+              accumulate = 1;
+            }
+          }
+          ptx::wgmma_commit();
+          if constexpr (Config::kReleasesEarly) {
+            ptx::wgmma_wait<0>();
+            release(at.stage, lane);
+          } else {
+            ptx::wgmma_wait<1>();
+            if (in_flight >= 0) release(in_flight, lane);
+            in_flight = at.stage;
+          }
+        } else {
+          if (in_flight >= 0) {
+            ptx::wgmma_wait<0>();
+            release(in_flight, lane);
+            in_flight = -1;
+          }
+          release(at.stage, lane);
+        }
+        at.advance();
+      }
+    }
+    ptx::wgmma_wait<0>();
+    if (in_flight >= 0) release(in_flight, lane);
+    if (mine == 0) {
+#pragma unroll
+      for (float& value : acc) value = 0;
+    }
+  }
+};
+
+}  // namespace gemm_core

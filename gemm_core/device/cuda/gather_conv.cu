@@ -1,0 +1,280 @@
+#include "gemm_core/device/cuda/gather_conv.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/kernel/simt_gather_conv.cuh"
+#include "gemm_core/kernel/sm90_gather_conv.cuh"
+
+namespace gemm_core::cuda {
+namespace {
+
+using base::DType;
+
+// tf32 is stored as float.
+DType storage(DType compute) { return compute == DType::tf32 ? DType::f32 : compute; }
+
+std::int64_t row_pitch(const base::ConstTensorView& v) { return v.stride[0]; }
+std::int64_t row_pitch(const base::TensorView& v) { return v.stride[0]; }
+
+template <class View>
+void check_matrix(const View& view, std::int64_t channels, DType type, const char* operand) {
+  ENSURE(view.shape.rank() == 2 && view.shape[1] == channels, "gather_conv: ", operand,
+         " has shape ", base::to_string(view.shape), ", expected ", channels, " channels");
+  ENSURE(view.dtype == type, "gather_conv: ", operand, " holds ", base::name(view.dtype),
+         ", the weights compute in ", base::name(type));
+  ENSURE(view.device.is_cuda(), "gather_conv: ", operand, " is on ", base::to_string(view.device),
+         ", expected a CUDA device");
+  ENSURE(view.shape[1] <= 1 || view.stride[1] == 1, "gather_conv: ", operand,
+         " has no unit stride along channels");
+  ENSURE(view.stride[0] >= 0 && view.stride[0] < (std::int64_t{1} << 29), "gather_conv: ", operand,
+         " has row stride ", view.stride[0]);
+}
+
+bool is_aligned(const void* pointer, std::int64_t pitch, int element_bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && pitch * element_bytes % 16 == 0;
+}
+
+DeviceEpilogue lower(const Epilogue& epilogue, const base::TensorView& output) {
+  ENSURE(epilogue.nodes.size() <= DeviceEpilogue::kMaxNodes, "gather_conv: ", epilogue.nodes.size(),
+         " epilogue nodes; at most ", int{DeviceEpilogue::kMaxNodes}, " are possible");
+  DeviceEpilogue lowered;
+  for (const EpilogueNode& node : epilogue.nodes) {
+    DeviceEpilogueNode& to = lowered.node[lowered.count++];
+    to.kind = node.kind;
+    to.activation = node.activation;
+    to.slope = node.activation == Activation::relu         ? 0.f
+               : node.activation == Activation::leaky_relu ? node.slope
+                                                           : 1.f;
+    to.scale = node.scale;
+    to.shift = node.shift;
+    if (node.kind == EpilogueNode::Kind::add) {
+      check_matrix(node.aux, output.shape[1], output.dtype, "epilogue operand");
+      to.aux = node.aux.data;
+      to.aux_pitch = row_pitch(node.aux);
+    }
+  }
+  return lowered;
+}
+
+bool is_epilogue_simple(const Epilogue& epilogue, int element_bytes) {
+  return std::all_of(epilogue.nodes.begin(), epilogue.nodes.end(), [&](const EpilogueNode& node) {
+    return (node.kind != EpilogueNode::Kind::activate || is_piecewise_linear(node.activation)) &&
+           (node.kind != EpilogueNode::Kind::add ||
+            is_aligned(node.aux.data, row_pitch(node.aux), element_bytes));
+  });
+}
+
+// Weights as boxes of one tap, kTileN output channels and one span of input channels, written with
+// the span's swizzle.
+CUtensorMap weight_map(const ConvWeights& weights, const Sm90Instance& instance) {
+  using Encode =
+      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                   const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                   CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  static const Encode encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                cudaEnableDefault, &found));
+    ENSURE(found == cudaDriverEntryPointSuccess,
+           "gather_conv: the driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<Encode>(function);
+  }();
+  const auto bytes = static_cast<cuuint64_t>(base::bytes(storage(weights.compute)));
+  const auto pitch = static_cast<cuuint64_t>(weights.pitch);
+  const cuuint64_t extents[3] = {pitch, static_cast<cuuint64_t>(weights.taps),
+                                 static_cast<cuuint64_t>(weights.cout)};
+  const cuuint64_t strides[2] = {pitch * bytes,
+                                 pitch * bytes * static_cast<cuuint64_t>(weights.taps)};
+  const cuuint32_t box[3] = {static_cast<cuuint32_t>(instance.span_k), 1,
+                             static_cast<cuuint32_t>(instance.tile_n)};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  const CUtensorMapDataType type = weights.compute == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                   : weights.compute == DType::bf16
+                                       ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                       : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map, type, 3, const_cast<std::uint8_t*>(weights.data.data()), extents, strides, box,
+             steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             instance.span_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  ENSURE(result == CUDA_SUCCESS, "gather_conv: cuTensorMapEncodeTiled fails with ",
+         static_cast<int>(result), " for ", weights.cout, " x ", weights.taps, " x ", weights.cin,
+         " weights");
+  return map;
+}
+
+}  // namespace
+
+ConvWeights upload_conv_weights(const ConvWeightsDesc& desc) {
+  ENSURE(desc.cout > 0 && desc.taps > 0 && desc.cin > 0 && desc.groups > 0 &&
+             desc.cin % desc.groups == 0 && desc.cout % desc.groups == 0,
+         "conv weights: ", desc.cout, " x ", desc.taps, " x ", desc.cin, " in ", desc.groups,
+         " groups");
+  ENSURE(desc.weight != nullptr, "conv weights: no data");
+  const DType type = storage(desc.compute);
+  ConvWeights w;
+  w.cout = desc.cout;
+  w.taps = desc.taps;
+  w.cin = desc.cin;
+  w.groups = desc.groups;
+  w.compute = desc.compute;
+  const std::int64_t bytes = base::bytes(type), channels = desc.cin / desc.groups,
+                     per_chunk = 16 / bytes;
+  w.pitch = (channels + per_chunk - 1) / per_chunk * per_chunk;
+  std::vector<std::uint8_t> host(static_cast<std::size_t>(desc.cout * desc.taps * w.pitch * bytes),
+                                 0);
+  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t>(
+      desc.compute, "conv weights", [&]<class T>() {
+        auto* to = reinterpret_cast<T*>(host.data());
+        for (std::int64_t i = 0; i < desc.cout * desc.taps; ++i) {
+          for (std::int64_t c = 0; c < channels; ++c)
+            to[i * w.pitch + c] = T(desc.weight[i * channels + c]);
+        }
+      });
+  w.data = base::cuda::Buffer<std::uint8_t>(host.size());
+  CUDA_CHECK(cudaMemcpy(w.data.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
+  return w;
+}
+
+const char* why_not(const Sm90Instance& instance, const GatherConvArguments& a) {
+  const ConvWeights& w = *a.weights;
+  const int bytes = static_cast<int>(base::bytes(storage(w.compute)));
+  if (instance.element != w.compute) return "the instance has another element type";
+  if (w.groups != 1) return "groups";
+  if (w.taps > kMaxMaskedTaps) return "more than 32 taps";
+  if (w.cin * bytes % 16 != 0 || w.cout % 8 != 0) return "channels are no multiple of 16 bytes";
+  if (!is_aligned(a.input.data, row_pitch(a.input), bytes))
+    return "input rows are not aligned to 16 bytes";
+  if (!is_aligned(a.output.data, row_pitch(a.output), bytes))
+    return "output rows are not aligned to 16 bytes";
+  if (!is_epilogue_simple(a.epilogue, bytes)) return "an epilogue node needs the SIMT kernel";
+  if (a.table.neighbours == nullptr) return "no gather table";
+  if (a.table.taps * a.table.capacity >= std::int64_t{1} << 31)
+    return "the gather table has 2^31 entries or more";
+  if (a.centre.tile != instance.tile_m) return "the schedule has another tile size";
+  return nullptr;
+}
+
+std::int64_t partial_floats(const Sm90Instance& instance, std::int64_t row_capacity,
+                            std::int64_t cout) {
+  return 2 * row_capacity * ((cout + instance.tile_n - 1) / instance.tile_n * instance.tile_n);
+}
+
+struct GatherConv::Impl {
+  const Sm90Instance* instance = nullptr;
+  std::optional<Sm90GatherConvParams> outer;
+  Sm90GatherConvParams centre;
+  int lists = 0, outer_lists = 0, column_blocks = 0;
+  bool overlap = false;
+
+  DType element = DType::f32;
+  SimtGatherConvParams simt;
+  dim3 simt_grid;
+};
+
+GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Impl>()) {
+  ENSURE(a.weights != nullptr, "gather_conv: no weights");
+  const ConvWeights& w = *a.weights;
+  check_matrix(a.input, w.cin, storage(w.compute), "input");
+  check_matrix(a.output, w.cout, storage(w.compute), "output");
+  ENSURE(a.output.shape[0] < kSlotRow, "gather_conv: ", a.output.shape[0], " output rows; at most ",
+         int{kSlotRow}, " are possible");
+  const DeviceEpilogue epilogue = lower(a.epilogue, a.output);
+  Impl& impl = *impl_;
+  impl.overlap = a.overlap;
+
+  if (a.instance == nullptr) {
+    ENSURE(a.canonical != nullptr || w.taps == 1 || a.output.shape[0] == 0, "gather_conv: ", w.taps,
+           " taps and no neighbours");
+    impl.element = w.compute;
+    SimtGatherConvParams& p = impl.simt;
+    p.input = a.input.data;
+    p.input_pitch = row_pitch(a.input);
+    p.neighbours = a.canonical;
+    p.neighbour_pitch = a.canonical_pitch;
+    p.row_count = a.row_count;
+    p.rows = static_cast<std::int32_t>(a.output.shape[0]);
+    p.weights = w.data.data();
+    p.cin = static_cast<std::int32_t>(w.cin);
+    p.cout = static_cast<std::int32_t>(w.cout);
+    p.taps = static_cast<std::int32_t>(w.taps);
+    p.groups = static_cast<std::int32_t>(w.groups);
+    p.weight_pitch = static_cast<std::int32_t>(w.pitch);
+    p.output = a.output.data;
+    p.output_pitch = row_pitch(a.output);
+    p.epilogue = epilogue;
+    constexpr int kM = SimtTile<float>::kTileM, kN = SimtTile<float>::kTileN;
+    const std::int64_t blocks = w.groups * ((w.cout / w.groups + kN - 1) / kN);
+    ENSURE(blocks <= 65535, "gather_conv: ", w.cout, " output channels in ", w.groups,
+           " groups need too many blocks");
+    impl.simt_grid = dim3(static_cast<unsigned>((a.output.shape[0] + kM - 1) / kM),
+                          static_cast<unsigned>(blocks));
+    return;
+  }
+
+  const Sm90Instance& instance = *a.instance;
+  const char* reason = why_not(instance, a);
+  ENSURE(reason == nullptr, "gather_conv: ", instance.name, " cannot run this: ", reason);
+  impl.instance = &instance;
+  impl.column_blocks = static_cast<int>((w.cout + instance.tile_n - 1) / instance.tile_n);
+  const auto bytes = static_cast<std::uint32_t>(base::bytes(storage(w.compute)));
+  Sm90GatherConvParams& p = impl.centre;
+  p.weights = weight_map(w, instance);
+  p.operand.input = static_cast<const char*>(a.input.data);
+  p.operand.pitch = static_cast<std::uint32_t>(row_pitch(a.input)) * bytes;
+  p.operand.row_bytes = static_cast<std::uint32_t>(w.cin) * bytes;
+  p.operand.slices = static_cast<int>((w.cin + instance.stage_k - 1) / instance.stage_k);
+  p.operand.neighbours = a.table.neighbours;
+  p.operand.neighbour_pitch = static_cast<std::uint32_t>(a.table.capacity);
+  p.slot_rows = a.table.rows;
+  p.schedule = a.centre;
+  p.store.output = a.output.data;
+  p.store.output_pitch = row_pitch(a.output);
+  p.store.columns = static_cast<std::int32_t>(w.cout);
+  p.store.partials = a.partials;
+  p.store.partial_pitch = impl.column_blocks * instance.tile_n;
+  p.store.partial_plane = a.output.shape[0] * p.store.partial_pitch;
+  p.store.epilogue = epilogue;
+  impl.lists = a.centre.lists;
+  if (a.outer.records != nullptr) {
+    ENSURE(a.partials != nullptr, "gather_conv: planes need scratch for partial sums");
+    ENSURE(a.outer.tile == instance.tile_m,
+           "gather_conv: the planes' schedule has another tile size");
+    impl.outer = p;
+    impl.outer->schedule = a.outer;
+    impl.outer_lists = a.outer.lists;
+    p.operand.input_is_older = true;
+  }
+}
+
+GatherConv::~GatherConv() = default;
+GatherConv::GatherConv(GatherConv&&) noexcept = default;
+GatherConv& GatherConv::operator=(GatherConv&&) noexcept = default;
+
+void GatherConv::run(cudaStream_t stream) const {
+  const Impl& impl = *impl_;
+  if (impl.instance == nullptr) {
+    base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t>(
+        impl.element, "gather_conv", [&]<class T>() {
+          base::cuda::launch(simt_gather_conv<T>,
+                             {.grid = impl.simt_grid, .block = dim3(SimtTile<T>::kThreads)}, stream,
+                             impl.simt);
+        });
+    return;
+  }
+  if (impl.outer)
+    impl.instance->launch(*impl.outer, impl.outer_lists, impl.column_blocks, impl.overlap, stream);
+  impl.instance->launch(impl.centre, impl.lists, impl.column_blocks,
+                        impl.overlap || impl.outer.has_value(), stream);
+}
+
+std::string GatherConv::kernel_name() const {
+  if (impl_->instance == nullptr) return base::concat("simt_", base::name(impl_->element));
+  return std::string(impl_->instance->name) + (impl_->outer ? " planes" : "");
+}
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,83 @@
+// The gathered convolution on CUDA. Prepared once a layer (weights, pointers and capacities fixed),
+// run many times; a run only launches: it allocates nothing, synchronises nothing, and may be
+// captured in a graph.
+//
+//   auto weights = cuda::upload_conv_weights({.weight = w, .cout = 64, .taps = 27, .cin = 64,
+//   .compute = DType::f16}); cuda::GatherConv conv(cuda::GatherConvArguments{...});
+//   conv.run(stream);
+#pragma once
+#include <memory>
+#include <string>
+
+#include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/device/cuda/sm90_instances.hpp"
+#include "gemm_core/device/gather_conv.hpp"
+#include "gemm_core/kernel/gather_table.hpp"
+
+namespace gemm_core::cuda {
+
+// [cout][taps][pitch] in the compute type; channels padded with zeros so that rows are multiples of
+// 16 bytes.
+struct ConvWeights {
+  base::cuda::Buffer<std::uint8_t> data;
+  std::int64_t cout = 0, taps = 1, cin = 0, groups = 1, pitch = 0;
+  base::DType compute = base::DType::f32;
+};
+ConvWeights upload_conv_weights(const ConvWeightsDesc& desc);
+
+struct GatherConvArguments {
+  base::ConstTensorView input;  // [rows, cin], unit stride along channels; element type =
+                                // weights.compute (f32 for tf32)
+  const ConvWeights* weights = nullptr;
+  Epilogue epilogue;        // device pointers; aux in the output's type
+  base::TensorView output;  // [row capacity, cout], any row stride; same type as the input
+
+  const std::int32_t* row_count =
+      nullptr;  // output rows on the device; null: output.shape[0] of them
+  // By output row, for kernels that need no order: [taps][canonical_pitch]. Null: one tap,
+  // identity.
+  const std::int32_t* canonical = nullptr;
+  std::int64_t canonical_pitch = 0;
+
+  // Matrix-core path: table and schedules of the tile size that `instance` has. `centre` holds all
+  // rows; with `outer`, the table has planes and `partials` is scratch of partial_floats() floats.
+  const Sm90Instance* instance = nullptr;  // null: the SIMT kernel
+  GatherTable table;
+  TileSchedule centre, outer;
+  float* partials = nullptr;
+  bool overlap =
+      false;  // start while the predecessor on the stream drains (see base/cuda/launch.cuh)
+};
+
+// Null where the arguments suit the matrix-core kernel `instance`, else the reason.
+const char* why_not(const Sm90Instance& instance, const GatherConvArguments& arguments);
+std::int64_t partial_floats(const Sm90Instance& instance, std::int64_t row_capacity,
+                            std::int64_t cout);
+// What suits these shapes on a Hopper GPU. `instance` is null where none fits: then the SIMT kernel
+// runs. `planes`: a table in planes is faster, where the map has 27 taps.
+struct LayerChoice {
+  const Sm90Instance* instance = nullptr;
+  bool planes = false;
+};
+LayerChoice choose_instance(base::DType compute, std::int64_t cin, std::int64_t cout,
+                            std::int64_t row_capacity);
+// Thread blocks in flight = lists of a schedule for this instance.
+int lists_for(const Sm90Instance& instance, std::int64_t cout,
+              const base::cuda::DeviceInfo& device);
+
+class GatherConv {
+ public:
+  explicit GatherConv(
+      const GatherConvArguments& arguments);  // throws where the arguments do not fit together
+  ~GatherConv();
+  GatherConv(GatherConv&&) noexcept;
+  GatherConv& operator=(GatherConv&&) noexcept;
+  void run(cudaStream_t stream) const;
+  std::string kernel_name() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gemm_core::cuda

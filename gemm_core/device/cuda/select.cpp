@@ -1,0 +1,65 @@
+// Which compiled instance and which order of rows suit a layer: from shapes alone, so that a first
+// frame never pays for tuning and results never depend on a timing.
+#include <algorithm>
+#include <string>
+
+#include "gemm_core/device/cuda/gather_conv.hpp"
+
+namespace gemm_core::cuda {
+namespace {
+
+// Measured on an H200, submanifold k3 layers of a street scan at 96.8k, 47k, 21k, 8.5k and 2.8k
+// rows (docs/performance_gpu.md). The first line that fits holds. `planes_below`: with fewer rows,
+// planes beat one order, because the longest tile of one order takes all 27 taps alone.
+struct Choice {
+  base::DType element;
+  std::int64_t max_cout, min_rows;
+  const char* name;
+  std::int64_t planes_below;
+};
+using base::DType;
+constexpr std::int64_t kAny = std::int64_t{1} << 40;
+constexpr Choice kChoices[] = {
+    {DType::f16, 32, 0, "64x32", 70000},        {DType::f16, 64, 0, "64x64", 30000},
+    {DType::f16, 96, 0, "128x96", 30000},       {DType::f16, 128, 60000, "128x128", 0},
+    {DType::f16, 128, 0, "64x128", 15000},      {DType::f16, 192, 0, "128x96", 30000},
+    {DType::f16, kAny, 30000, "128x256", kAny}, {DType::f16, kAny, 5000, "64x256", kAny},
+    {DType::f16, kAny, 0, "64x128", kAny},      {DType::tf32, 32, 0, "64x32", 70000},
+    {DType::tf32, 64, 0, "64x64", 30000},       {DType::tf32, kAny, 0, "64x128", 15000},
+};
+
+const Sm90Instance* find(DType element, const std::string& name) {
+  const std::string prefix = element == DType::f16    ? "f16_"
+                             : element == DType::bf16 ? "bf16_"
+                                                      : "tf32_";
+  for (const Sm90Instance* instance : sm90_instances()) {
+    if (instance->name == prefix + name) return instance;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int lists_for(const Sm90Instance& instance, std::int64_t cout,
+              const base::cuda::DeviceInfo& device) {
+  const auto column_blocks = (cout + instance.tile_n - 1) / instance.tile_n;
+  const auto lists = device.multiprocessors * instance.blocks_per_sm / column_blocks;
+  return static_cast<int>(std::clamp<std::int64_t>(lists, 1, 1024));
+}
+
+LayerChoice choose_instance(DType compute, std::int64_t cin, std::int64_t cout,
+                            std::int64_t row_capacity) {
+  if (cin % (compute == DType::tf32 ? 4 : 8) != 0 || cout % 8 != 0) return {};
+  const DType rows_of = compute == DType::bf16 ? DType::f16 : compute;  // timed alike
+  for (const Choice& choice : kChoices) {
+    if (choice.element != rows_of || cout > choice.max_cout || row_capacity < choice.min_rows) {
+      continue;
+    }
+    std::string name = choice.name;
+    if (name == "128x96" && cin % 128 == 0) name = "128x96_k128";
+    return {find(compute, name), row_capacity < choice.planes_below};
+  }
+  return {};
+}
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,19 @@
+#include "gemm_core/device/cuda/sm90_instances.hpp"
+
+namespace gemm_core::cuda {
+
+extern const Sm90Instance kF16_64x32, kF16_64x64, kF16_64x128, kF16_64x256, kF16_128x96,
+    kF16_128x96_k128, kF16_128x128, kF16_128x256, kBF16_64x32, kBF16_64x64, kBF16_64x128,
+    kBF16_64x256, kBF16_128x96, kBF16_128x96_k128, kBF16_128x128, kBF16_128x256, kTF32_64x32,
+    kTF32_64x64, kTF32_64x128;
+
+std::span<const Sm90Instance* const> sm90_instances() {
+  static const Sm90Instance* const kAll[] = {
+      &kF16_64x32,       &kF16_64x64,   &kF16_64x128,  &kF16_64x256,       &kF16_128x96,
+      &kF16_128x96_k128, &kF16_128x128, &kF16_128x256, &kBF16_64x32,       &kBF16_64x64,
+      &kBF16_64x128,     &kBF16_64x256, &kBF16_128x96, &kBF16_128x96_k128, &kBF16_128x128,
+      &kBF16_128x256,    &kTF32_64x32,  &kTF32_64x64,  &kTF32_64x128};
+  return kAll;
+}
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,26 @@
+// The compiled configurations of sm90_gather_conv, one a file in instances/. A row says what a
+// configuration is and how to launch it; the choice between rows is made in gather_conv.cpp from
+// shapes alone.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <span>
+
+#include "gemm_core/base/dtype.hpp"
+
+namespace gemm_core {
+struct Sm90GatherConvParams;
+}
+
+namespace gemm_core::cuda {
+
+struct Sm90Instance {
+  const char* name;     // element_rows x columns _ channels of a stage
+  base::DType element;  // f16, bf16, tf32
+  int tile_m, tile_n, span_k, span_bytes, stage_k, stages, blocks_per_sm, shared_bytes;
+  void (*launch)(const Sm90GatherConvParams& params, int lists, int column_blocks, bool overlap,
+                 cudaStream_t stream);
+};
+std::span<const Sm90Instance* const> sm90_instances();
+
+}  // namespace gemm_core::cuda

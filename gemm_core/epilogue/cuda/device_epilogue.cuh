@@ -1,0 +1,133 @@
+// The epilogue's nodes as kernels see them: a short list in the kernel's parameters, interpreted a
+// few values at a time. The branches are uniform over the grid, so a node costs its arithmetic and
+// its loads.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "gemm_core/base/numeric.hpp"
+#include "gemm_core/epilogue/epilogue.hpp"
+
+namespace gemm_core {
+
+struct DeviceEpilogueNode {
+  EpilogueNode::Kind kind = EpilogueNode::Kind::activate;
+  Activation activation = Activation::identity;
+  float slope = 1;  // of the negative side: 0 for relu, 1 for the identity
+  const float* scale = nullptr;
+  const float* shift = nullptr;
+  const void* aux = nullptr;   // of the output's element type
+  std::int64_t aux_pitch = 0;  // elements between rows
+};
+
+struct DeviceEpilogue {
+  static constexpr int kMaxNodes = 6;
+  int count = 0;
+  DeviceEpilogueNode node[kMaxNodes];
+};
+
+// Piecewise linear: what kernels whose threads hold many accumulators offer; NaN stays NaN.
+constexpr bool is_piecewise_linear(Activation a) {
+  return a == Activation::identity || a == Activation::relu || a == Activation::leaky_relu;
+}
+// slope: 1 for the identity, 0 for relu.
+__device__ __forceinline__ float piecewise_linear(float v, float slope) {
+  return v < 0 ? (slope == 0 ? 0.f : v * slope) : v;
+}
+
+__device__ __forceinline__ float activate(float v, Activation activation, float slope) {
+  switch (activation) {
+    case Activation::sigmoid:
+      return 1.f / (1.f + expf(-v));
+    case Activation::silu:
+      return v / (1.f + expf(-v));
+    case Activation::tanh:
+      return tanhf(v);
+    case Activation::gelu:
+      return 0.5f * v * (1.f + erff(v * 0.70710678f));
+    default:
+      return piecewise_linear(v, slope);
+  }
+}
+
+// Element types in memory: conversion of pairs, rounding to nearest even.
+template <class T>
+struct DeviceElement;
+template <>
+struct DeviceElement<base::half_t> {
+  static __device__ __forceinline__ std::uint32_t pack(float a, float b) {
+    const __half2 pair = __floats2half2_rn(a, b);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+  static __device__ __forceinline__ float2 unpack(std::uint32_t bits) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&bits));
+  }
+  static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
+    return __half2float(static_cast<const __half*>(p)[i]);
+  }
+  static __device__ __forceinline__ void store(void* p, std::int64_t i, float v) {
+    static_cast<__half*>(p)[i] = __float2half_rn(v);
+  }
+};
+template <>
+struct DeviceElement<base::bf16_t> {
+  static __device__ __forceinline__ std::uint32_t pack(float a, float b) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+  static __device__ __forceinline__ float2 unpack(std::uint32_t bits) {
+    return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u)};
+  }
+  static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
+    return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
+  }
+  static __device__ __forceinline__ void store(void* p, std::int64_t i, float v) {
+    static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16_rn(v);
+  }
+};
+template <>
+struct DeviceElement<float> {
+  static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
+    return static_cast<const float*>(p)[i];
+  }
+  static __device__ __forceinline__ void store(void* p, std::int64_t i, float v) {
+    static_cast<float*>(p)[i] = v;
+  }
+};
+template <>
+struct DeviceElement<base::tf32_t> {
+  static __device__ __forceinline__ float round(float v) {
+    std::uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));
+    return __uint_as_float(bits);
+  }
+  static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
+    return static_cast<const float*>(p)[i];
+  }
+  static __device__ __forceinline__ void store(void* p, std::int64_t i, float v) {
+    static_cast<float*>(p)[i] = round(v);
+  }
+};
+
+// One value at (row, column): for kernels whose threads own single values.
+template <class Out>
+__device__ __forceinline__ float apply_epilogue(const DeviceEpilogue& epilogue, float v,
+                                                std::int64_t row, int column) {
+  for (int i = 0; i < epilogue.count; ++i) {
+    const DeviceEpilogueNode& node = epilogue.node[i];
+    if (node.kind == EpilogueNode::Kind::scale_shift) {
+      const float scale = node.scale != nullptr ? __ldg(node.scale + column) : 1.f;
+      const float shift = node.shift != nullptr ? __ldg(node.shift + column) : 0.f;
+      v = fmaf(v, scale, shift);
+    } else if (node.kind == EpilogueNode::Kind::add) {
+      v += DeviceElement<Out>::load(node.aux, row * node.aux_pitch + column);
+    } else {
+      v = activate(v, node.activation, node.slope);
+    }
+  }
+  return v;
+}
+
+}  // namespace gemm_core

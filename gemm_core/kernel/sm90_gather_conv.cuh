@@ -1,0 +1,72 @@
+// The sparse convolution on Hopper: persistent thread blocks, consumer warpgroups of 64 rows each
+// and a few gather warps. grid = (lists of the schedule, blocks of kTileN output channels).
+#pragma once
+#include "gemm_core/collective/sm90_gather_mma.cuh"
+#include "gemm_core/epilogue/cuda/wgmma_store.cuh"
+
+namespace gemm_core {
+
+struct Sm90GatherConvParams {
+  CUtensorMap weights;  // [cout][taps][cin], box kTileN x 1 x kSpanK, swizzled as a span
+  GatherOperand operand;
+  TileSchedule schedule;
+  const std::int32_t* slot_rows = nullptr;  // GatherTable::rows
+  StoreParams store;
+};
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
+    sm90_gather_conv(const __grid_constant__ Sm90GatherConvParams params) {
+  using Mma = Sm90GatherMma<Config>;
+  extern __shared__ std::uint8_t shared[];
+  const Mma mma(ptx::shared_address(shared));
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int first_column = blockIdx.y * Config::kTileN;
+  const TileList tiles{params.schedule.records +
+                       blockIdx.x * static_cast<std::int64_t>(params.schedule.pitch)};
+  constexpr int kFirstGatherWarp = Config::kConsumers * 4;
+
+  if (warp == kFirstGatherWarp && lane == 0) {
+    ptx::tma_prefetch_descriptor(&params.weights);
+    mma.init_barriers();
+  }
+  __syncthreads();
+
+  if (warp >= kFirstGatherWarp) {
+    if constexpr (Config::kMovesRegisters) ptx::release_registers_to<Config::kGatherRegisters>();
+    mma.gather(tiles, params.operand, &params.weights, first_column, warp - kFirstGatherWarp, lane);
+  } else {
+    if constexpr (Config::kMovesRegisters) ptx::claim_registers_to<Config::kConsumerRegisters>();
+    const int group = warp / 4;
+    const int fragment_row = group * kSlotGroup + warp % 4 * 16 + lane / 4;
+    const WgmmaStore<typename Config::Element, Config::kTileN> store{params.store, first_column,
+                                                                     lane};
+    typename Mma::Position position;
+    float acc[Config::Mma::kAccumulators];
+    // Residuals are read and buffers overwritten below.
+    if (!params.operand.input_is_older) ptx::wait_for_predecessor();
+
+    TileRecord tile = tiles[0];
+    for (int i = 1; tile.slot >= 0; ++i) {
+      const TileRecord next = tiles[i];
+      const int entries[2] = {__ldg(params.slot_rows + tile.slot + fragment_row),
+                              __ldg(params.slot_rows + tile.slot + fragment_row + 8)};
+      mma.multiply_tile(tile, params.operand.slices, group, lane, position, acc);
+
+      if (tile.flags & (kTileBelow | kTileAbove)) {
+        store.leave_partials(acc, entries, tile.flags & kTileBelow ? 0 : 1);
+      } else {
+        if (tile.flags & kTileAddsPartials) {
+          ptx::wait_for_predecessor();  // the launch that left them
+          store.add_partials(acc, entries);
+        }
+        store.apply_epilogue(acc, entries);
+        store.store(acc, entries);
+      }
+      tile = next;
+    }
+    ptx::wait_for_predecessor();  // whoever waits for this launch relies on the one before it too
+  }
+}
+
+}  // namespace gemm_core

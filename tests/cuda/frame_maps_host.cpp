@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <numeric>
+
+#include "sparseconv/cuda/frame_build.cuh"
+#include "tests/cuda/frame_maps_case.hpp"
+
+namespace cuda_tests {
+namespace {
+
+namespace sc = sparseconv::cuda;
+
+class HostRunner {
+ public:
+  template <class Step>
+  void run(const Step& step, std::int64_t max_size, int jobs) {
+    for (int job = 0; job < jobs; ++job) {
+      const std::int32_t size = step.size(job);
+      ensure_fits(size <= max_size);
+      for (std::int32_t i = 0; i < (size + sc::kWarp - 1) / sc::kWarp * sc::kWarp; ++i) step(job, i, i < size);
+    }
+  }
+  void scan(const sc::Pyramid& pyramid, sc::LevelRows* rows, std::int32_t items) {
+    sc::LevelRows sum{};
+    for (std::int32_t i = 0; i < items; ++i) rows[i] = sum = sum + pyramid.first_of_rows(i);
+  }
+  void scan(const sc::BlockCells& cells, std::int32_t* sums, std::int32_t items) {
+    std::int32_t sum = 0;
+    for (std::int32_t i = 0; i < items; ++i) sums[i] = sum += cells(i);
+  }
+  template <class SortKey>
+  void sort(const SortKey* keys, SortKey* sorted_keys, const std::int32_t* values, std::int32_t* sorted_values,
+            std::int64_t items, int bits) {
+    const SortKey mask = bits == static_cast<int>(8 * sizeof(SortKey)) ? ~SortKey{0} : (SortKey{1} << bits) - 1;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(items));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return (keys[a] & mask) < (keys[b] & mask); });
+    for (std::int64_t i = 0; i < items; ++i) {
+      sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
+      sorted_values[i] = values[order[static_cast<std::size_t>(i)]];
+    }
+  }
+
+ private:
+  static void ensure_fits(bool fits) { ENSURE(fits, "a step is larger than its launch"); }
+};
+
+template <class T>
+std::vector<T> copy(const T* from, std::int64_t count) {
+  return from == nullptr ? std::vector<T>{} : std::vector<T>(from, from + count);
+}
+
+}  // namespace
+
+BuiltFrame build_on_host(const FrameCase& c, int builds) {
+  sc::check_spec(c.spec);
+  const auto sizes = sc::lay_out(c.spec, c.capacity, sc::Arena()).arena.used();
+  // Nothing may rely on memory that was not written: it holds 0xa5 at first.
+  std::vector<std::uint64_t> memory((sizes[0] + sizes[1] + sizes[2] + sizes[3]) / 8 + 1, 0xa5a5a5a5a5a5a5a5ull);
+  const sc::FrameLayout frame =
+      sc::lay_out(c.spec, c.capacity, sc::Arena(reinterpret_cast<std::uint8_t*>(memory.data()), sizes));
+  std::copy(frame.tabled.begin(), frame.tabled.end(), frame.tabled_jobs);
+  std::copy(frame.orders.begin(), frame.orders.end(), frame.order_jobs);
+  std::copy(frame.canonicals.begin(), frame.canonicals.end(), frame.canonical_jobs);
+  std::copy(frame.inverts.begin(), frame.inverts.end(), frame.invert_jobs);
+  const auto& first = frame.sets.front();
+  HostRunner runner;
+  for (int build = 0; build < builds; ++build) {
+    std::fill_n(frame.arena.begin(sc::Arena::ones), sizes[sc::Arena::ones], std::uint8_t{0xff});
+    std::fill_n(frame.arena.begin(sc::Arena::zeros), sizes[sc::Arena::zeros], std::uint8_t{0});
+    std::copy(c.keys.begin(), c.keys.end(), first.rows != nullptr ? frame.input_keys : first.keys);
+    *first.count = static_cast<std::int32_t>(c.keys.size());
+    sc::build_frame(runner, c.spec, frame, {.batch_size = c.batch_size, .spatial_shape = c.spatial_shape});
+  }
+  BuiltFrame built;
+  built.sizes = sc::read_status(frame, {frame.status, 2 * c.spec.sets.size()});
+  for (const auto& set : frame.sets) built.keys.push_back(copy(set.keys, set.size()));
+  built.rank_to_row = copy(first.rows, first.size());
+  for (std::size_t m = 0; m < c.spec.maps.size(); ++m) {
+    BuiltMap& map = built.maps.emplace_back();
+    map.taps = c.spec.maps[m].geometry.taps();
+    map.row_capacity = frame.sets[static_cast<std::size_t>(c.spec.maps[m].output)].capacity;
+    map.canonical = copy(frame.tables[m].table, map.taps * map.row_capacity);
+    if (frame.order_of_map[m] < 0) continue;
+    const auto& order = frame.orders[static_cast<std::size_t>(frame.order_of_map[m])];
+    map.capacity = order.capacity;
+    map.neighbours = copy(order.neighbours, map.taps * map.capacity);
+    map.rows = copy(order.rows, map.capacity);
+    map.plane_begin = copy(order.plane_begin, 5);
+    map.group_masks = copy(order.group_masks, map.capacity / gemm_core::kSlotGroup);
+  }
+  return built;
+}
+
+}  // namespace cuda_tests

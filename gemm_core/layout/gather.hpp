@@ -52,4 +52,19 @@ GatherLayout<Integer, LayoutTree, LayoutTree> make_gather_layout(const LayoutTre
   return {slots, dense, index, row_pitch};
 }
 
+// How many elements in a row lie next to each other in one gathered row, whatever the index buffer
+// holds: the dense stride-1 run along which the slot stays the same. Vectors of a power of two
+// elements may be this wide, alignment of the rows permitting.
+template <class Integer>
+Index max_vector(const GatherLayout<Integer, LayoutTree, LayoutTree>& a) {
+  const Modes slots = leaves(a.slots), dense = leaves(a.dense);
+  Index run = 1;
+  for (std::size_t k = 0; k < dense.size(); ++k) {
+    if (dense[k].size.is(1)) continue;
+    if (!slots[k].stride.is(0) || !dense[k].stride.is(run)) break;
+    run *= dense[k].size.value();
+  }
+  return run;
+}
+
 }  // namespace layout

@@ -1,6 +1,7 @@
 // Inverses of layouts, and the longest run that two layouts share.
 #pragma once
 #include "gemm_core/layout/complement.hpp"
+#include "gemm_core/layout/composed.hpp"
 #include "gemm_core/layout/composition.hpp"
 
 namespace layout::detail {
@@ -105,3 +106,22 @@ constexpr Answer<LayoutTree> max_common_vector(const LayoutTree& a, const Layout
 }
 
 }  // namespace layout::detail
+
+namespace layout {
+
+// Takes a value of a ComposedTree back to its index: inner inverse o (-offset) o swizzle.
+struct ComposedInverse {
+  LayoutTree inner_inverse;
+  Index offset = 0;
+  Swizzle swizzle;
+
+  constexpr Index operator()(Index value) const { return inner_inverse(swizzle(value) - offset); }
+};
+
+constexpr ComposedInverse left_inverse(const ComposedTree& a) {
+  const Answer<LayoutTree> inner = detail::left_inverse(a.inner);
+  ENSURE(inner, "left_inverse: ", inner.refusal);
+  return {inner.value, a.offset, a.swizzle};
+}
+
+}  // namespace layout

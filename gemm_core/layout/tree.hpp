@@ -142,7 +142,27 @@ constexpr Index value_at(const Modes& modes, Index index) {
   }
   return sum;
 }
-constexpr Index LayoutTree::operator()(Index index) const { return value_at(leaves(*this), index); }
+
+namespace detail {
+
+// Takes its share of `left` for each leaf; only the last leaf of all has no bound.
+constexpr Index take_value(const LayoutTree& a, Index& left, bool is_last) {
+  if (a.is_leaf) {
+    const Index n = a.leaf.size.value(), c = is_last ? left : left % n;
+    left /= n;
+    return c * a.leaf.stride.value();
+  }
+  Index sum = 0;
+  for (std::size_t k = 0; k < a.modes.size(); ++k)
+    sum += take_value(a.modes[k], left, is_last && k + 1 == a.modes.size());
+  return sum;
+}
+
+}  // namespace detail
+
+constexpr Index LayoutTree::operator()(Index index) const {
+  return detail::take_value(*this, index, true);
+}
 
 constexpr std::vector<Index> table(const LayoutTree& a) {
   const Modes modes = leaves(a);

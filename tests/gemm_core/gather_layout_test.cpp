@@ -41,6 +41,16 @@ TEST(GatherLayout, AddsOffsetsInsideTheGather) {
   EXPECT_EQ(a(1), 14);
 }
 
+TEST(GatherLayout, IsReadInVectorsAlongItsDenseStrideOneRunOnly) {
+  const std::int32_t index[6] = {};
+  const auto width = [&](const LayoutTree& slots, const LayoutTree& dense) {
+    return max_vector(make_gather_layout(slots, dense, index, 6, 8));
+  };
+  EXPECT_EQ(width(LayoutTree({{4, 2}, 3}, {{0, 0}, 2}), LayoutTree({{4, 2}, 3}, {{1, 4}, 0})), 8);
+  EXPECT_EQ(width(LayoutTree({{4, 2}, 3}, {{0, 1}, 2}), LayoutTree({{4, 2}, 3}, {{1, 0}, 0})), 4);
+  EXPECT_EQ(width(LayoutTree({3, 4}, {1, 0}), LayoutTree({3, 4}, {0, 1})), 1) << "rows run fastest";
+}
+
 TEST(GatherLayout, RefusesAShortIndexBufferAndTwoShapes) {
   const std::int32_t index[3] = {0, 1, 2};
   EXPECT_THROW(make_gather_layout(LayoutTree(4, 1), LayoutTree(4, 0), index, 3, 1), base::Error);

@@ -2,6 +2,8 @@
 // the definition.
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "tests/gemm_core/layout_generator.hpp"
 
 namespace {
@@ -241,6 +243,63 @@ TEST(LeftInverse, ExistsForEveryCompactLayout) {
     const LayoutTree a = random.compact(), r = left_inverse(a);
     for (Index i = 0; i < size(a).value(); ++i) ASSERT_EQ(r(a(i)), i) << print(a);
   }
+}
+
+TEST(LeftInverse, OfASwizzledLayoutUndoesSwizzleAndOffset) {
+  Generator random(12);
+  for (int round = 0; round < kRounds; ++round) {
+    const layout::ComposedTree a{{2, 1, 3}, random.pick(0, 50), random.compact()};
+    const layout::ComposedInverse r = left_inverse(a);
+    for (Index i = 0; i < size(a.inner).value(); ++i) ASSERT_EQ(r(a(i)), i) << print(a);
+  }
+}
+
+// The rule of docs/layout_algebra.md decides, and whatever it decides the values stay.
+TEST(Slice, OfASwizzledLayoutKeepsItsValuesAndIsPlainWheneverTheBitRuleHolds) {
+  Generator random(13);
+  int plain = 0, swizzled = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const int bits = static_cast<int>(random.pick(0, 3));
+    const int shift =
+        static_cast<int>(random.pick(std::max(bits, 1), 5)) * (random.chance(30) ? -1 : 1);
+    const layout::ComposedTree a{
+        layout::make_swizzle(bits, static_cast<int>(random.pick(0, 3)), shift),
+        random.chance(30) ? random.pick(1, 40) : 0, random.layout()};
+    layout::SliceCoord coord;
+    std::vector<Index> fixed;
+    for (int k = 0; k < rank(a.inner); ++k) {
+      const bool keep = random.chance(50);
+      fixed.push_back(keep ? -1 : random.pick(0, size(mode(a.inner, k)).value() - 1));
+      coord.push_back(keep ? std::nullopt : std::optional<IntTree>(fixed.back()));
+    }
+    const layout::Slice got = slice(a, coord);
+    ++(got.is_plain ? plain : swizzled);
+    Index kept_index = 0;
+    for (Index i = 0; i < size(a.inner).value(); ++i) {  // kept coordinates run in the same order
+      Index rest = i;
+      bool inside = true;
+      for (int k = 0; k < rank(a.inner); ++k) {
+        const Index n = size(mode(a.inner, k)).value();
+        inside = inside && (fixed[static_cast<std::size_t>(k)] < 0 ||
+                            fixed[static_cast<std::size_t>(k)] == rest % n);
+        rest /= n;
+      }
+      if (inside) {
+        ASSERT_EQ(got(kept_index++), a(i)) << print(a) << " at " << i;
+      }
+    }
+    const LayoutTree& kept = got.swizzled.inner;
+    const Index active = active_bits(kept);
+    const bool all_combinations = static_cast<Index>(image(kept).size()) ==
+                                      Index(1) << std::popcount(static_cast<unsigned>(active)) &&
+                                  image(filter(kept)).size() == table(filter(kept)).size();
+    if (all_combinations && (got.swizzled.offset & active) == 0 &&
+        collision(a.swizzle, active) == 0) {
+      ASSERT_TRUE(got.is_plain) << print(a);
+    }
+  }
+  EXPECT_GT(plain, 500);
+  EXPECT_GT(swizzled, 100);
 }
 
 TEST(MaxCommonVector, IsTheLongestSharedRun) {

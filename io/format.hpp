@@ -40,7 +40,8 @@ Cloud read_source(const Source& source, const ReadOptions& options);
 // The registry as the table in docs/formats.md.
 std::string formats_table();
 
-extern const Format kKittiFormat, kNuscenesFormat, kLabelFormat, kPcdFormat, kPlyFormat,
-    kTextFormat, kPtsFormat, kPtxFormat, kNpyFormat;
+extern const Format kKittiFormat, kNuscenesFormat, kLabelFormat, kPcdFormat, kPlyFormat, kLasFormat,
+    kLazFormat, kE57Format, kNpyFormat, kNpzFormat, kHdf5Format, kTextFormat, kPtsFormat,
+    kPtxFormat;
 
 }  // namespace io

@@ -19,6 +19,7 @@ constexpr std::uint64_t kMaxRatio = 1100;
 constexpr std::uint64_t kMaxUnwrittenBytes = 1 << 20;
 constexpr std::size_t kMaxVisited = 10000;  // objects listed; hard links may form cycles
 constexpr int kMaxDepth = 32;
+constexpr std::uint64_t kSlabBytes = 1 << 22;
 
 std::optional<base::DType> float_type(hid_t type) {
   const std::size_t size = H5Tget_size(type);
@@ -386,6 +387,45 @@ base::Tensor Hdf5Reader::read_tensor(const std::string& path) const {
   if (tensor.numel() > 0)
     impl_->read_into(dataset, path, hdf5::memory_type(info.type), tensor.data());
   return tensor;
+}
+
+void Hdf5Reader::check_size(const std::string& path) const {
+  const Lock lock;
+  const Handle dataset = impl_->open_dataset(path);
+  const Hdf5Dataset info = impl_->describe(dataset, path);
+  impl_->check_storage(
+      dataset, path,
+      element_count(path, info.shape) * static_cast<std::uint64_t>(base::bytes(info.type)));
+}
+
+void Hdf5Reader::read_slabs(const std::string& path,
+                            const std::function<void(const void*, std::int64_t)>& body) const {
+  const Lock lock;
+  const Handle dataset = impl_->open_dataset(path);
+  const Hdf5Dataset info = impl_->describe(dataset, path);
+  ENSURE(info.numeric && !info.shape.empty(), "HDF5: ", path, " is no array of numbers");
+  const auto element = static_cast<std::uint64_t>(base::bytes(info.type));
+  const std::uint64_t total = element_count(path, info.shape) * element;
+  impl_->check_storage(dataset, path, total);
+  if (total == 0) return;
+  const auto slabs = static_cast<std::uint64_t>(info.shape[0]), slab_bytes = total / slabs;
+  const std::uint64_t block = std::clamp<std::uint64_t>(kSlabBytes / slab_bytes, 1, slabs);
+  std::vector<char> buffer(block * slab_bytes);
+  const Handle space(H5Dget_space(dataset), H5Sclose), memory = hdf5::memory_type(info.type);
+  std::vector<hsize_t> start(info.shape.size(), 0), count(info.shape.begin(), info.shape.end());
+  for (std::uint64_t begin = 0; begin < slabs; begin += block) {
+    start[0] = begin;
+    count[0] = std::min(block, slabs - begin);
+    const Handle target(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                        H5Sclose);
+    if (!target.valid() ||
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) <
+            0 ||
+        H5Dread(dataset, memory, target, space, H5P_DEFAULT, buffer.data()) < 0) {
+      hdf5::fail("cannot read ", path);
+    }
+    body(buffer.data(), static_cast<std::int64_t>(count[0]));
+  }
 }
 
 std::string Hdf5Reader::read_text(const std::string& path) const {

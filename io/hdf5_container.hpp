@@ -10,6 +10,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,10 @@ class Hdf5Reader {
   std::vector<T> read(const std::string& path) const;
   // Whole dataset in its stored type (float16 stays f16).
   base::Tensor read_tensor(const std::string& path) const;
+  // Slices along the first axis in their stored type, a few MiB at a time: body(values, slices).
+  void read_slabs(const std::string& path,
+                  const std::function<void(const void*, std::int64_t)>& body) const;
+  void check_size(const std::string& path) const;  // Error when the file cannot hold what it claims
   std::string read_text(const std::string& path) const;  // scalar string, fixed or variable length
 
  private:

@@ -32,6 +32,11 @@ std::vector<T> Hdf5Reader::read(const std::string&) const {
   refuse();
 }
 base::Tensor Hdf5Reader::read_tensor(const std::string&) const { refuse(); }
+void Hdf5Reader::read_slabs(const std::string&,
+                            const std::function<void(const void*, std::int64_t)>&) const {
+  refuse();
+}
+void Hdf5Reader::check_size(const std::string&) const { refuse(); }
 std::string Hdf5Reader::read_text(const std::string&) const { refuse(); }
 
 template std::vector<float> Hdf5Reader::read(const std::string&) const;

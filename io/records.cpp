@@ -159,7 +159,10 @@ void RecordWriter::fill(std::int64_t begin, std::int64_t count, char* out) const
   }
 }
 
-void write_records(Sink& sink, const Cloud& cloud) {
+namespace {
+
+template <class Out>
+void emit_records(const Cloud& cloud, Out&& out) {
   RecordLayout layout;
   for (const auto& column : cloud.columns()) {
     layout.fields.push_back(
@@ -172,8 +175,20 @@ void write_records(Sink& sink, const Cloud& cloud) {
   for (std::int64_t begin = 0; begin < cloud.size(); begin += block) {
     const std::int64_t count = std::min(block, cloud.size() - begin);
     writer.fill(begin, count, buffer.data());
-    sink.write(buffer.data(), count * layout.bytes);
+    out(std::string_view(buffer).substr(0, static_cast<std::size_t>(count * layout.bytes)));
   }
+}
+
+}  // namespace
+
+void write_records(Sink& sink, const Cloud& cloud) {
+  emit_records(cloud, [&](std::string_view bytes) { sink.write(bytes); });
+}
+
+std::string records_text(const Cloud& cloud) {
+  std::string text;
+  emit_records(cloud, [&](std::string_view bytes) { text += bytes; });
+  return text;
 }
 
 void append_element(std::string& out, const Column& column, std::int64_t index) {

@@ -57,6 +57,7 @@ class RecordWriter {
 // All columns of the cloud as records, in the cloud's order. For Sink see sink.hpp.
 class Sink;
 void write_records(Sink& sink, const Cloud& cloud);
+std::string records_text(const Cloud& cloud);  // the same in memory
 // One element as text, shortest form that reads back the same.
 void append_element(std::string& out, const Column& column, std::int64_t index);
 // Rows of such elements, each ended by a line feed.

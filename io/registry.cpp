@@ -17,9 +17,10 @@ std::string lower_name(const std::filesystem::path& path) {
 
 // The one list of formats. A new format: its file in formats/, its name here and in format.hpp.
 std::span<const Format> registry() {
-  static const std::vector<Format> formats{kPcdFormat,   kPlyFormat,      kNpyFormat,
-                                           kKittiFormat, kNuscenesFormat, kLabelFormat,
-                                           kTextFormat,  kPtsFormat,      kPtxFormat};
+  static const std::vector<Format> formats{kKittiFormat, kNuscenesFormat, kLabelFormat, kPcdFormat,
+                                           kPlyFormat,   kLasFormat,      kLazFormat,   kE57Format,
+                                           kNpyFormat,   kNpzFormat,      kHdf5Format,  kTextFormat,
+                                           kPtsFormat,   kPtxFormat};
   return formats;
 }
 

@@ -1,8 +1,9 @@
 set(IO_SOURCES
-  ascii_rows.cpp cloud.cpp field_names.cpp fit_columns.cpp implausible_layout.cpp io.cpp lzf.cpp number_text.cpp
+  ascii_rows.cpp cloud.cpp field_names.cpp fit_columns.cpp implausible_layout.cpp io.cpp lzf.cpp poses.cpp number_text.cpp
   records.cpp registry.cpp sink.cpp source.cpp
-  formats/kitti.cpp formats/label.cpp formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
-  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp)
+  formats/e57_format.cpp formats/hdf5_cloud.cpp formats/kitti.cpp formats/label.cpp formats/las.cpp formats/las_header.cpp formats/las_points.cpp formats/las_writer.cpp
+  formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/npz.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
+  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp formats/zip.cpp formats/no_laz.cpp formats/no_e57.cpp)
 if(SPARSECONV_HDF5)
   list(APPEND IO_SOURCES hdf5_container.cpp hdf5_writer.cpp)
 else()

@@ -1,0 +1,49 @@
+// LAS 1.0 to 1.5, point formats 0 to 10 with extra bytes. LAZ: laz.cpp or no_laz.cpp.
+#include <algorithm>
+
+#include "io/format.hpp"
+#include "io/formats/las_points.hpp"
+#include "io/formats/las_writer.hpp"
+#include "io/formats/laz.hpp"
+
+namespace io {
+namespace {
+
+bool recognise_las(std::string_view head) { return head.starts_with("LASF"); }
+
+Cloud read_las(const Source& source, const ReadOptions&) {
+  const LasHeader header = read_las_header(source);
+  if (header.is_compressed) return read_laz(source, header);
+  LasPoints points(header, header.points);
+  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / header.record_bytes, 1);
+  std::vector<char> buffer(
+      static_cast<std::size_t>(std::min(block, header.points) * header.record_bytes));
+  for (std::int64_t begin = 0; begin < header.points; begin += block) {
+    const std::int64_t count = std::min(block, header.points - begin);
+    source.read(header.points_offset + begin * header.record_bytes, buffer.data(),
+                count * header.record_bytes);
+    points.append(buffer.data(), count);
+  }
+  return points.finish();
+}
+
+}  // namespace
+
+const Format kLasFormat{
+    .name = "las",
+    .extensions = {".las"},
+    .recognises = recognise_las,
+    .read = read_las,
+    .write = write_las,
+    .reading = "256 KiB",
+    .notes =
+        "1.0 to 1.5, point formats 0 to 10, extra bytes; written as 1.2, or 1.4 where 1.2 cannot "
+        "hold the fields; fields that LAS does not know become extra bytes"};
+// By extension only: the signature is that of LAS, whose reader passes compressed files on.
+const Format kLazFormat{.name = "laz",
+                        .extensions = {".laz"},
+                        .read = read_las,
+                        .reading = "256 KiB",
+                        .notes = "where LASzip was found when the library was built"};
+
+}  // namespace io

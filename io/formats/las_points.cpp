@@ -1,0 +1,171 @@
+#include "io/formats/las_points.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "io/field_names.hpp"
+#include "io/visit_field.hpp"
+
+namespace io {
+namespace {
+
+// While the points are read, extra fields have names that no standard field has.
+std::string place_name(std::size_t extra) { return "extra " + std::to_string(extra); }
+
+bool is_all_zero(const base::Tensor& values) {
+  const auto* bytes = static_cast<const char*>(values.data());
+  return std::all_of(bytes, bytes + values.nbytes(), [](char c) { return c == 0; });
+}
+
+// The name of an extra field. A standard field of that name goes first, unless it holds nothing: so
+// writers (ours, too) keep values that the standard field cannot hold.
+std::string final_name(const Cloud& cloud, const LasExtra& extra) {
+  const std::string raw = extra.name.empty() ? "extra" : extra.name;
+  const std::string canonical = canonical_names({raw})[0];
+  for (std::string name = canonical;;
+       name = name == canonical && raw != canonical ? raw : name + "_2") {
+    const Column* taken = cloud.find(name);
+    const bool is_axis = name == "x" || name == "y" || name == "z";
+    if (taken == nullptr || (!is_axis && name == raw && is_all_zero(taken->values))) return name;
+  }
+}
+
+base::Tensor scaled(const base::Tensor& raw, const LasExtra& extra) {
+  base::Tensor result = base::Tensor::empty(raw.shape(), base::DType::f64);
+  visit_field_type(extra.type, [&]<class T>() {
+    const T* in = raw.data<T>();
+    double* out = result.data<double>();
+    for (std::int64_t i = 0; i < raw.numel(); ++i) {
+      const auto part = static_cast<std::size_t>(i % extra.count);
+      out[i] = static_cast<double>(in[i]) * extra.scale[part] + extra.shift[part];
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+void LasPoints::add_bits(const char* name, int byte, int shift, int mask) {
+  bits_.push_back({name, byte, shift, mask, base::Tensor::empty({points_}, base::DType::u8)});
+}
+
+LasPoints::LasPoints(const LasHeader& header, std::int64_t points)
+    : header_(header), points_(points) {
+  using enum base::DType;
+  const auto direct = [&](const char* name, base::DType type, int offset) {
+    layout_.fields.push_back({.name = name, .type = type, .offset = offset});
+  };
+  for (auto& axis : position_) axis = base::Tensor::empty({points}, f64);
+  direct("intensity", u16, 12);
+  if (header.is_new()) {
+    add_bits("return_number", 14, 0, 15);
+    add_bits("number_of_returns", 14, 4, 15);
+    add_bits("class_flags", 15, 0, 15);
+    add_bits("scanner_channel", 15, 4, 3);
+    add_bits("scan_direction", 15, 6, 1);
+    add_bits("edge_of_flight_line", 15, 7, 1);
+    direct("class", u8, 16);
+    direct("user_data", u8, 17);
+    direct("scan_angle", i16, 18);
+    direct("point_source_id", u16, 20);
+  } else {
+    add_bits("return_number", 14, 0, 7);
+    add_bits("number_of_returns", 14, 3, 7);
+    add_bits("scan_direction", 14, 6, 1);
+    add_bits("edge_of_flight_line", 14, 7, 1);
+    add_bits("class", 15, 0, 31);
+    add_bits("class_flags", 15, 5, 7);
+    direct("scan_angle", i8, 16);
+    direct("user_data", u8, 17);
+    direct("point_source_id", u16, 18);
+  }
+  if (const int at = header.time_offset(); at >= 0) direct("time", f64, at);
+  if (const int at = header.colour_offset(); at >= 0) {
+    direct("r", u16, at);
+    direct("g", u16, at + 2);
+    direct("b", u16, at + 4);
+  }
+  if (const int at = header.nir_offset(); at >= 0) direct("nir", u16, at);
+  if (const int at = header.wave_offset(); at >= 0) {
+    direct("wave_descriptor", u8, at);
+    direct("wave_offset", u64, at + 1);
+    direct("wave_bytes", u32, at + 9);
+    direct("wave_location", f32, at + 13);
+    direct("wave_dx", f32, at + 17);
+    direct("wave_dy", f32, at + 21);
+    direct("wave_dz", f32, at + 25);
+  }
+  std::int64_t described = las_record_bytes(header.point_format);
+  for (std::size_t e = 0; e < header.extras.size(); ++e) {
+    const LasExtra& extra = header.extras[e];
+    layout_.fields.push_back(
+        {.name = place_name(e), .type = extra.type, .count = extra.count, .offset = extra.offset});
+    described = extra.offset + extra.count * base::bytes(extra.type);
+  }
+  if (described < header.record_bytes) {
+    layout_.fields.push_back({.name = "extra_bytes",
+                              .type = u8,
+                              .count = header.record_bytes - described,
+                              .offset = described});
+  }
+  layout_.bytes = header.record_bytes;
+  direct_ = std::make_unique<RecordReader>(layout_, points);
+}
+
+void LasPoints::append(const char* records, std::int64_t count) {
+  if (count == 0) return;
+  direct_->append(records, count);
+  const std::int64_t stride = header_.record_bytes;
+  for (std::size_t a = 0; a < 3; ++a) {
+    double* out = position_[a].data<double>() + filled_;
+    const double scale = header_.scale[a], offset = header_.offset[a];
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int32_t raw;
+      std::memcpy(&raw, records + i * stride + 4 * static_cast<std::int64_t>(a), 4);
+      out[i] = raw * scale + offset;
+    }
+  }
+  for (Bits& bits : bits_) {
+    std::uint8_t* out = bits.values.data<std::uint8_t>() + filled_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = static_cast<std::uint8_t>(
+          static_cast<unsigned char>(records[i * stride + bits.byte]) >> bits.shift & bits.mask);
+    }
+  }
+  filled_ += count;
+}
+
+Cloud LasPoints::finish() {
+  Cloud direct(points_), cloud(points_);
+  direct_->move_into(direct);
+  for (std::size_t a = 0; a < 3; ++a)
+    cloud.add(Field{std::string(1, "xyz"[a]), base::DType::f64, 1, ""}, std::move(position_[a]));
+  cloud.add(direct.get("intensity").field, direct.get("intensity").values);
+  for (Bits& bits : bits_)
+    cloud.add(Field{bits.name, base::DType::u8, 1, ""}, std::move(bits.values));
+  for (const auto& column : direct.columns()) {
+    Field field = column->field;
+    if (field.name.starts_with("extra ")) continue;
+    if (field.name == "scan_angle") field.unit = header_.is_new() ? "0.006 degree" : "degree";
+    cloud.add(field, column->values);
+  }
+  for (std::size_t e = 0; e < header_.extras.size(); ++e) {
+    const LasExtra& extra = header_.extras[e];
+    const Column& raw = direct.get(place_name(e));
+    Field field = raw.field;
+    field.name = final_name(cloud, extra);
+    if (extra.is_scaled) field.type = base::DType::f64;
+    cloud.add(field, extra.is_scaled ? scaled(raw.values, extra) : raw.values);
+  }
+  cloud.scale = header_.scale;
+  cloud.offset = header_.offset;
+  cloud.crs = header_.crs;
+  cloud.metadata["las_version"] = base::concat(header_.major, ".", header_.minor);
+  cloud.metadata["las_point_format"] = std::to_string(header_.point_format);
+  if (!header_.system.empty()) cloud.metadata["system"] = header_.system;
+  if (!header_.software.empty()) cloud.metadata["software"] = header_.software;
+  cloud.warnings = header_.warnings;
+  return cloud;
+}
+
+}  // namespace io

@@ -1,0 +1,340 @@
+#include "io/formats/las_writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "io/fit_columns.hpp"
+#include "io/formats/las_header.hpp"
+#include "io/source.hpp"
+#include "io/visit_field.hpp"
+
+namespace io {
+namespace {
+
+// Where a standard field stands in a record, and what it holds.
+struct Slot {
+  std::string name;
+  int byte, shift, bits;  // whole elements have shift 0 and the bits of their type
+  base::DType type;
+};
+
+struct Plan {
+  int point_format = 0;
+  std::array<double, 3> scale{}, offset{};
+  std::vector<Slot> slots;            // standard fields that the cloud has
+  std::vector<const Column*> extras;  // kept as extra bytes
+  std::int64_t record_bytes = 0;
+  bool is_new() const { return point_format >= 6; }
+};
+
+std::vector<Slot> slots_of(const LasHeader& header) {
+  using enum base::DType;
+  std::vector<Slot> slots{{"intensity", 12, 0, 16, u16}, {"user_data", 17, 0, 8, u8}};
+  if (header.is_new()) {
+    slots.insert(slots.end(), {{"return_number", 14, 0, 4, u8},
+                               {"number_of_returns", 14, 4, 4, u8},
+                               {"class_flags", 15, 0, 4, u8},
+                               {"scanner_channel", 15, 4, 2, u8},
+                               {"scan_direction", 15, 6, 1, u8},
+                               {"edge_of_flight_line", 15, 7, 1, u8},
+                               {"class", 16, 0, 8, u8},
+                               {"scan_angle", 18, 0, 16, i16},
+                               {"point_source_id", 20, 0, 16, u16}});
+  } else {
+    slots.insert(slots.end(), {{"return_number", 14, 0, 3, u8},
+                               {"number_of_returns", 14, 3, 3, u8},
+                               {"scan_direction", 14, 6, 1, u8},
+                               {"edge_of_flight_line", 14, 7, 1, u8},
+                               {"class", 15, 0, 5, u8},
+                               {"class_flags", 15, 5, 3, u8},
+                               {"scan_angle", 16, 0, 8, i8},
+                               {"point_source_id", 18, 0, 16, u16}});
+  }
+  if (const int at = header.time_offset(); at >= 0) slots.push_back({"time", at, 0, 64, f64});
+  if (const int at = header.colour_offset(); at >= 0) {
+    slots.push_back({"r", at, 0, 16, u16});
+    slots.push_back({"g", at + 2, 0, 16, u16});
+    slots.push_back({"b", at + 4, 0, 16, u16});
+  }
+  if (const int at = header.nir_offset(); at >= 0) slots.push_back({"nir", at, 0, 16, u16});
+  return slots;
+}
+
+bool fits(const Column& column, const Slot& slot) {
+  if (column.field.count != 1 || !holds_exactly(column, slot.type)) return false;
+  // Formats before 6 count whole degrees, the others 0.006 of one.
+  if (slot.name == "scan_angle") return column.field.type == slot.type;
+  if (slot.bits == base::bits(slot.type)) return true;
+  const base::Tensor values = converted(column, slot.type);
+  const auto* bytes = values.data<std::uint8_t>();
+  return std::all_of(bytes, bytes + values.numel(),
+                     [&](std::uint8_t value) { return value >> slot.bits == 0; });
+}
+
+int count_fitting(const Cloud& cloud, int point_format) {
+  LasHeader header;
+  header.point_format = point_format;
+  int count = 0;
+  for (const Slot& slot : slots_of(header)) {
+    const Column* column = cloud.find(slot.name);
+    count += column != nullptr && fits(*column, slot);
+  }
+  return count;
+}
+
+// The format with the smallest record among those that hold most of the fields.
+int choose_point_format(const Cloud& cloud) {
+  int best = 0, most = -1;
+  for (const int format : {0, 2, 1, 3, 6, 7, 8}) {
+    const int count = count_fitting(cloud, format);
+    if (count > most) {
+      most = count;
+      best = format;
+    }
+  }
+  return best;
+}
+
+bool reproduces(const Cloud& cloud, std::size_t axis, double scale, double offset) {
+  const Column& column = cloud.get(std::string(1, "xyz"[axis]));
+  for (std::int64_t i = 0; i < cloud.size(); ++i) {
+    const double value = column.at(i), raw = std::nearbyint((value - offset) / scale);
+    if (!(std::fabs(raw) <= 2147483647.0) || raw * scale + offset != value) return false;
+  }
+  return true;
+}
+
+// The scale of the source where it reproduces the coordinates; else the finest power of ten that
+// reaches them all.
+void choose_scale(Plan& plan, const Cloud& cloud, std::vector<std::string>& losses) {
+  const auto bounds = cloud.bounds();
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (cloud.scale && cloud.offset && (*cloud.scale)[a] != 0 &&
+        reproduces(cloud, a, (*cloud.scale)[a], (*cloud.offset)[a])) {
+      plan.scale[a] = (*cloud.scale)[a];
+      plan.offset[a] = (*cloud.offset)[a];
+      continue;
+    }
+    const double low = bounds ? bounds->min[a] : 0, high = bounds ? bounds->max[a] : 0;
+    plan.offset[a] = std::floor(low / 2 + high / 2);
+    const double reach = std::max({high - plan.offset[a], plan.offset[a] - low, 1e-9});
+    ENSURE(std::isfinite(reach) && reach < 1e300, "coordinates from ", low, " to ", high,
+           " are too far apart for LAS");
+    plan.scale[a] = std::pow(10.0, std::ceil(std::log10(reach / 2147483000.0)));
+    if (reproduces(cloud, a, plan.scale[a], plan.offset[a])) continue;
+    losses.push_back(
+        base::concat("field ", "xyz"[a], " is rounded to multiples of ", plan.scale[a]));
+  }
+}
+
+Cloud without_non_finite(const Cloud& cloud, std::vector<std::string>& losses) {
+  std::vector<std::int64_t> kept;
+  for (std::int64_t i = 0; i < cloud.size(); ++i) {
+    if (cloud.is_finite(i)) kept.push_back(i);
+  }
+  const auto count = static_cast<std::int64_t>(kept.size());
+  if (count == cloud.size()) return cloud;
+  losses.push_back(
+      base::concat(cloud.size() - count, " points with a non-finite coordinate are left out"));
+  Cloud result(count);
+  for (const auto& column : cloud.columns()) {
+    const std::int64_t row = column->field.count * base::bytes(column->field.type);
+    base::Tensor values =
+        column->field.count == 1
+            ? base::Tensor::empty({count}, column->field.type)
+            : base::Tensor::empty({count, column->field.count}, column->field.type);
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(
+          static_cast<char*>(values.data()) + i * row,
+          static_cast<const char*>(column->values.data()) + kept[static_cast<std::size_t>(i)] * row,
+          static_cast<std::size_t>(row));
+    }
+    result.add(column->field, std::move(values));
+  }
+  result.scale = cloud.scale;
+  result.offset = cloud.offset;
+  result.crs = cloud.crs;
+  return result;
+}
+
+Plan make_plan(const Cloud& cloud, std::vector<std::string>& losses) {
+  Plan plan;
+  plan.point_format = choose_point_format(cloud);
+  LasHeader header;
+  header.point_format = plan.point_format;
+  const auto slots = slots_of(header);
+  plan.record_bytes = las_record_bytes(plan.point_format);
+  for (const auto& column : cloud.columns()) {
+    const std::string& name = column->field.name;
+    if (name == "x" || name == "y" || name == "z") continue;
+    const auto slot =
+        std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == name; });
+    if (slot != slots.end() && fits(*column, *slot)) {
+      plan.slots.push_back(*slot);
+      continue;
+    }
+    if (name.size() > 32) losses.push_back("the name of field " + name + " is cut after 32 bytes");
+    plan.extras.push_back(column.get());
+    plan.record_bytes += base::bytes(column->field.type);
+  }
+  ENSURE(plan.record_bytes <= 65535, "a LAS point record holds at most 65535 bytes, ",
+         plan.record_bytes, " are needed");
+  choose_scale(plan, cloud, losses);
+  return plan;
+}
+
+// Bytes at fixed places.
+class Block {
+ public:
+  explicit Block(std::size_t bytes) : bytes_(bytes, '\0') {}
+  template <class T>
+  void put(std::size_t at, T value) {
+    std::memcpy(bytes_.data() + at, &value, sizeof(T));
+  }
+  void put_text(std::size_t at, std::size_t size, std::string_view text) {
+    std::memcpy(bytes_.data() + at, text.data(), std::min(size, text.size()));
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+std::string record_head(const char* user, int id, std::size_t bytes) {
+  Block head(54);
+  head.put_text(2, 16, user);
+  head.put(18, static_cast<std::uint16_t>(id));
+  head.put(20, static_cast<std::uint16_t>(bytes));
+  return head.bytes();
+}
+
+std::uint8_t extra_code(base::DType type) {
+  using enum base::DType;
+  static constexpr base::DType kTypes[] = {u8, i8, u16, i16, u32, i32, u64, i64, f32, f64};
+  return static_cast<std::uint8_t>(
+      1 + (std::find(std::begin(kTypes), std::end(kTypes), type) - std::begin(kTypes)));
+}
+
+std::string records_text(const Plan& plan, const Cloud& cloud, std::int64_t& count,
+                         std::vector<std::string>& losses) {
+  std::string text;
+  if (!plan.extras.empty()) {
+    const std::size_t bytes = plan.extras.size() * kLasExtraBytesSize;
+    ENSURE(bytes <= 65535, "LAS describes at most 341 extra fields, ", plan.extras.size(),
+           " are needed");
+    text += record_head(kLasSpec, kLasExtraBytesRecord, bytes);
+    for (const Column* column : plan.extras) {
+      Block entry(kLasExtraBytesSize);
+      entry.put(2, extra_code(column->field.type));
+      entry.put_text(4, 32, column->field.name);
+      text += entry.bytes();
+    }
+    ++count;
+  }
+  if (!cloud.crs.empty() && cloud.crs.size() < 65535 && cloud.crs.find('[') != std::string::npos) {
+    text += record_head(kLasProjection, kLasWktRecord, cloud.crs.size() + 1) + cloud.crs + '\0';
+    ++count;
+  } else if (!cloud.crs.empty()) {
+    losses.push_back("the coordinate reference system is no WKT and is not kept");
+  }
+  return text;
+}
+
+std::string header_bytes(const Plan& plan, const Cloud& cloud, const std::string& records,
+                         std::int64_t record_count) {
+  const std::size_t size = plan.is_new() ? 375 : 227;
+  Block header(size);
+  header.put_text(0, 4, "LASF");
+  header.put(
+      6, static_cast<std::uint16_t>(plan.is_new() ? 16 : 0));  // bit 4: the reference system is WKT
+  header.put(24, std::uint8_t{1});
+  header.put(25, static_cast<std::uint8_t>(plan.is_new() ? 4 : 2));
+  header.put_text(58, 32, "sparseconv");
+  header.put(94, static_cast<std::uint16_t>(size));
+  header.put(96, static_cast<std::uint32_t>(size + records.size()));
+  header.put(100, static_cast<std::uint32_t>(record_count));
+  header.put(104, static_cast<std::uint8_t>(plan.point_format));
+  header.put(105, static_cast<std::uint16_t>(plan.record_bytes));
+  const bool is_small = cloud.size() <= 4294967295;
+  ENSURE(is_small || plan.is_new(), "LAS 1.2 holds at most 4294967295 points, the cloud has ",
+         cloud.size());
+  if (!plan.is_new()) header.put(107, static_cast<std::uint32_t>(cloud.size()));
+  const auto bounds = cloud.bounds();
+  for (std::size_t a = 0; a < 3; ++a) {
+    header.put(131 + 8 * a, plan.scale[a]);
+    header.put(155 + 8 * a, plan.offset[a]);
+    header.put(179 + 16 * a, bounds ? bounds->max[a] : 0.0);
+    header.put(187 + 16 * a, bounds ? bounds->min[a] : 0.0);
+  }
+  if (plan.is_new()) header.put(247, static_cast<std::uint64_t>(cloud.size()));
+  return header.bytes();
+}
+
+void fill_slot(const Slot& slot, const base::Tensor& values, std::int64_t begin, std::int64_t count,
+               std::int64_t stride, char* out) {
+  if (slot.bits == base::bits(slot.type)) {
+    const std::int64_t bytes = base::bytes(slot.type);
+    const auto* in = static_cast<const char*>(values.data()) + begin * bytes;
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memcpy(out + i * stride + slot.byte, in + i * bytes, static_cast<std::size_t>(bytes));
+    return;
+  }
+  const auto* in = values.data<std::uint8_t>() + begin;
+  for (std::int64_t i = 0; i < count; ++i)
+    out[i * stride + slot.byte] =
+        static_cast<char>(out[i * stride + slot.byte] | in[i] << slot.shift);
+}
+
+void write_points(Sink& sink, const Plan& plan, const Cloud& cloud) {
+  std::vector<base::Tensor> values;
+  for (const Slot& slot : plan.slots) values.push_back(converted(cloud.get(slot.name), slot.type));
+  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / plan.record_bytes, 1);
+  std::string buffer;
+  for (std::int64_t begin = 0; begin < cloud.size(); begin += block) {
+    const std::int64_t count = std::min(block, cloud.size() - begin);
+    buffer.assign(static_cast<std::size_t>(count * plan.record_bytes), '\0');
+    for (std::size_t a = 0; a < 3; ++a) {
+      const Column& column = cloud.get(std::string(1, "xyz"[a]));
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto raw = static_cast<std::int32_t>(
+            std::nearbyint((column.at(begin + i) - plan.offset[a]) / plan.scale[a]));
+        std::memcpy(buffer.data() + i * plan.record_bytes + 4 * static_cast<std::int64_t>(a), &raw,
+                    4);
+      }
+    }
+    for (std::size_t s = 0; s < values.size(); ++s)
+      fill_slot(plan.slots[s], values[s], begin, count, plan.record_bytes, buffer.data());
+    std::int64_t at = las_record_bytes(plan.point_format);
+    for (const Column* column : plan.extras) {
+      const std::int64_t bytes = base::bytes(column->field.type);
+      fill_slot({"", static_cast<int>(at), 0, static_cast<int>(8 * bytes), column->field.type},
+                column->values, begin, count, plan.record_bytes, buffer.data());
+      at += bytes;
+    }
+    sink.write(buffer);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> write_las(Sink& sink, const Cloud& cloud, const WriteOptions&) {
+  using enum base::DType;
+  static constexpr base::DType kTypes[] = {f32, f64, u8, u16, u32, u64, i8, i16, i32, i64};
+  std::vector<std::string> losses;
+  Cloud extras = cloud;
+  for (const char* key : {"las_version", "las_point_format"}) extras.metadata.erase(key);
+  report_lost_extras(extras, {.scale = true, .crs = true}, losses);
+  const Cloud split = fit_columns(cloud, kTypes, Elements::split, losses);
+  const Cloud finite = without_non_finite(split, losses);
+  const Plan plan = make_plan(finite, losses);
+  std::int64_t record_count = 0;
+  const std::string records = records_text(plan, finite, record_count, losses);
+  sink.write(header_bytes(plan, finite, records, record_count));
+  sink.write(records);
+  write_points(sink, plan, finite);
+  return losses;
+}
+
+}  // namespace io

@@ -16,21 +16,35 @@ namespace base {
 namespace detail {
 
 template <class T>
-inline constexpr const FloatFormat* format_of = nullptr;
+struct FormatOf : std::false_type {};
 template <>
-inline constexpr const FloatFormat* format_of<double> = &kDouble;
+struct FormatOf<double> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::f64(); }
+};
 template <>
-inline constexpr const FloatFormat* format_of<float> = &kFloat;
+struct FormatOf<float> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::f32(); }
+};
 template <>
-inline constexpr const FloatFormat* format_of<half_t> = &kHalf;
+struct FormatOf<half_t> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::f16(); }
+};
 template <>
-inline constexpr const FloatFormat* format_of<bf16_t> = &kBfloat16;
+struct FormatOf<bf16_t> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::bf16(); }
+};
 template <>
-inline constexpr const FloatFormat* format_of<tf32_t> = &kTf32;
+struct FormatOf<tf32_t> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::tf32(); }
+};
 template <>
-inline constexpr const FloatFormat* format_of<e4m3_t> = &kE4m3;
+struct FormatOf<e4m3_t> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::e4m3(); }
+};
 template <>
-inline constexpr const FloatFormat* format_of<e5m2_t> = &kE5m2;
+struct FormatOf<e5m2_t> : std::true_type {
+  BASE_HD static constexpr FloatFormat get() { return format::e5m2(); }
+};
 
 template <class T>
 struct is_small_integer : std::false_type {};
@@ -65,8 +79,8 @@ BASE_HD constexpr T from_code(std::uint64_t code) {
 
 template <class T>
 BASE_HD constexpr Unpacked unpack_value(const T& x) {
-  if constexpr (format_of<T> != nullptr)
-    return unpack(*format_of<T>, code_of(x));
+  if constexpr (FormatOf<T>::value)
+    return unpack(FormatOf<T>::get(), code_of(x));
   else if constexpr (std::is_same_v<T, std::uint64_t>)
     return {.significand = x};
   else
@@ -76,7 +90,7 @@ BASE_HD constexpr Unpacked unpack_value(const T& x) {
 }  // namespace detail
 
 template <class T>
-inline constexpr bool is_float_v = detail::format_of<T> != nullptr;
+inline constexpr bool is_float_v = detail::FormatOf<T>::value;
 template <class T>
 inline constexpr bool is_small_integer_v = detail::is_small_integer<T>::value;
 template <class T>
@@ -93,7 +107,7 @@ BASE_HD constexpr To convert(const From& x) {
   static_assert(is_real_v<To> && is_real_v<From>, "convert: expected number types");
   const Unpacked exact = detail::unpack_value(x);
   if constexpr (is_float_v<To>) {
-    return detail::from_code<To>(pack(*detail::format_of<To>, exact, kRounding, kOverflow));
+    return detail::from_code<To>(pack(detail::FormatOf<To>::get(), exact, kRounding, kOverflow));
   } else if constexpr (is_small_integer_v<To>) {
     return To(static_cast<int>(pack_integer(exact, kRounding, To::kLow, To::kHigh)));
   } else {

@@ -8,16 +8,17 @@ namespace base {
 
 namespace detail {
 
-template <const FloatFormat& kFormat>
+template <FloatFormat (*kFormat)()>
 struct Float8 {
   std::uint8_t bits = 0;
   Float8() = default;
   BASE_HD constexpr explicit Float8(float value)
-      : bits(static_cast<std::uint8_t>(pack(kFormat, unpack(kFloat, bit_cast<std::uint32_t>(value)),
+      : bits(static_cast<std::uint8_t>(pack(kFormat(),
+                                            unpack(format::f32(), bit_cast<std::uint32_t>(value)),
                                             Rounding::nearest_even, Overflow::saturate))) {}
   BASE_HD constexpr operator float() const {
     return bit_cast<float>(static_cast<std::uint32_t>(
-        pack(kFloat, unpack(kFormat, bits), Rounding::nearest_even, Overflow::infinity)));
+        pack(format::f32(), unpack(kFormat(), bits), Rounding::nearest_even, Overflow::infinity)));
   }
   BASE_HD static constexpr Float8 from_bits(std::uint8_t b) {
     Float8 f;
@@ -28,7 +29,7 @@ struct Float8 {
 
 }  // namespace detail
 
-using e4m3_t = detail::Float8<kE4m3>;
-using e5m2_t = detail::Float8<kE5m2>;
+using e4m3_t = detail::Float8<&format::e4m3>;
+using e5m2_t = detail::Float8<&format::e5m2>;
 
 }  // namespace base

@@ -35,8 +35,18 @@ struct FloatFormat {
   }
 };
 
-inline constexpr FloatFormat kDouble{11, 52}, kFloat{8, 23}, kHalf{5, 10}, kBfloat16{8, 7},
-    kTf32{8, 10}, kE5m2{5, 2}, kE4m3{4, 3, false};
+// Functions, since device code may not refer to constants of class type.
+namespace format {
+
+BASE_HD constexpr FloatFormat f64() { return {11, 52}; }
+BASE_HD constexpr FloatFormat f32() { return {8, 23}; }
+BASE_HD constexpr FloatFormat f16() { return {5, 10}; }
+BASE_HD constexpr FloatFormat bf16() { return {8, 7}; }
+BASE_HD constexpr FloatFormat tf32() { return {8, 10}; }
+BASE_HD constexpr FloatFormat e5m2() { return {5, 2}; }
+BASE_HD constexpr FloatFormat e4m3() { return {4, 3, false}; }
+
+}  // namespace format
 
 // significand * 2^exponent with a sign, an infinity, or NaN.
 struct Unpacked {
@@ -46,7 +56,7 @@ struct Unpacked {
   int exponent = 0;
 };
 
-BASE_HD constexpr Unpacked unpack(const FloatFormat& format, std::uint64_t code) {
+BASE_HD constexpr Unpacked unpack(FloatFormat format, std::uint64_t code) {
   Unpacked out{.is_negative = (code & format.sign_bit()) != 0};
   const std::uint64_t magnitude = code & (format.sign_bit() - 1);
   if (magnitude > format.largest_code()) {
@@ -77,14 +87,14 @@ BASE_HD constexpr std::uint64_t round_shift(std::uint64_t value, int shift, Roun
   return kept + (rest > half || (rest == half && tie_goes_up));
 }
 
-BASE_HD constexpr std::uint64_t overflow_code(const FloatFormat& format, Overflow overflow) {
+BASE_HD constexpr std::uint64_t overflow_code(FloatFormat format, Overflow overflow) {
   if (overflow == Overflow::saturate) return format.largest_code();
   return overflow == Overflow::infinity && format.has_infinity ? format.infinity_code()
                                                                : format.nan_code();
 }
 
-BASE_HD constexpr std::uint64_t pack(const FloatFormat& format, const Unpacked& x,
-                                     Rounding rounding, Overflow overflow) {
+BASE_HD constexpr std::uint64_t pack(FloatFormat format, const Unpacked& x, Rounding rounding,
+                                     Overflow overflow) {
   const std::uint64_t sign = x.is_negative ? format.sign_bit() : 0;
   if (x.kind == Unpacked::Kind::nan) return sign | format.nan_code();
   if (x.kind == Unpacked::Kind::infinity) return sign | overflow_code(format, overflow);

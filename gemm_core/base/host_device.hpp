@@ -9,6 +9,13 @@
 #define BASE_HD
 #endif
 
+// A constant of class type that device code refers to as well.
+#if defined(__CUDA_ARCH__)
+#define BASE_CONSTANT static const __device__
+#else
+#define BASE_CONSTANT inline constexpr
+#endif
+
 namespace base {
 
 template <class To, class From>

@@ -18,8 +18,9 @@ struct SmallInteger {
                                        : v > kHigh ? kHigh
                                                    : v)) {}
   BASE_HD constexpr explicit SmallInteger(float v)
-      : value(static_cast<std::int8_t>(pack_integer(unpack(kFloat, bit_cast<std::uint32_t>(v)),
-                                                    Rounding::nearest_even, kLow, kHigh))) {}
+      : value(
+            static_cast<std::int8_t>(pack_integer(unpack(format::f32(), bit_cast<std::uint32_t>(v)),
+                                                  Rounding::nearest_even, kLow, kHigh))) {}
   BASE_HD constexpr operator int() const { return value; }
 
   // The low kBits of a word.

@@ -17,7 +17,7 @@ struct Int {
 
 // Keeps a mode in a coordinate or a tiler.
 struct Underscore {};
-inline constexpr Underscore _{};
+BASE_CONSTANT Underscore _{};
 
 template <class T>
 struct is_static_integer : std::false_type {};

@@ -1,0 +1,142 @@
+// Dense, grouped and fused products on the CPU against OpenBLAS and against each other, in turn, in
+// one run.
+//   gemm_bench [threads = 1] [rounds = 9] [wall|cpu = wall]
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "benchmarks/peers/openblas.hpp"
+#include "benchmarks/support/timing.hpp"
+#include "gemm_core/base/parallel.hpp"
+#include "gemm_core/device/gemm.hpp"
+#include "gemm_core/device/machine.hpp"
+
+namespace {
+
+using base::DType;
+using gemm_core::Gemm;
+using gemm_core::GemmArguments;
+
+struct Settings {
+  int threads = 1, rounds = 9;
+  double peak = 0;
+  benchmarks::TimedBy clock = benchmarks::TimedBy::wall;
+};
+
+std::vector<float> random_values(std::int64_t count) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+// A product that owns its operands and workspace.
+struct Product {
+  std::int64_t m, n, k;
+  std::vector<float> a, b, d;
+  std::vector<std::uint8_t> workspace;
+  Gemm gemm;
+  Product(std::int64_t rows, std::int64_t columns, std::int64_t depth)
+      : m(rows),
+        n(columns),
+        k(depth),
+        a(random_values(m * k)),
+        b(random_values(n * k)),
+        d(static_cast<std::size_t>(m * n)) {}
+  GemmArguments arguments() {
+    GemmArguments g{.m = m, .n = n, .k = k};
+    g.a = {a.data(), DType::f32, k, 1};
+    g.b = {b.data(), DType::f32, 1, k};
+    g.d = {d.data(), DType::f32, n, 1};
+    return g;
+  }
+  void initialize(const GemmArguments& g) {
+    workspace.resize(Gemm::workspace_size(g));
+    const auto status = gemm.initialize(g, workspace.data(), workspace.size());
+    if (!status.ok()) std::fprintf(stderr, "%s\n", status.message.c_str());
+  }
+};
+
+void report(const char* what, double flop, double seconds, const Settings& s) {
+  std::printf("%-34s %9.3f ms %7.1f GFLOP/s %5.1f %% of peak", what, seconds * 1e3,
+              flop / seconds * 1e-9, 100 * flop / seconds / s.peak);
+}
+
+void bench_dense(std::int64_t m, std::int64_t n, std::int64_t k, const benchmarks::OpenBlas& blas,
+                 const Settings& s) {
+  Product p(m, n, k);
+  p.initialize(p.arguments());
+  std::vector<std::function<void()>> contenders{[&] { p.gemm.run(); }};
+  if (blas.found())
+    contenders.push_back([&] { blas.sgemm_nt(m, n, k, p.a.data(), p.b.data(), p.d.data()); });
+  const auto seconds = benchmarks::best_seconds(contenders, s.rounds, s.clock);
+  const std::string name =
+      "gemm " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
+  report(name.c_str(), 2.0 * static_cast<double>(m * n * k), seconds[0], s);
+  if (blas.found()) std::printf(", %.3f x OpenBLAS", seconds[1] / seconds[0]);
+  std::printf("\n");
+}
+
+// 27 groups of 1k to 40k rows against one product of as many rows.
+void bench_grouped(std::int64_t channels, const Settings& s) {
+  std::vector<Product> products;
+  std::int64_t rows = 0;
+  for (std::int64_t tap = 0; tap < 27; ++tap) {
+    const std::int64_t m = 1000 + 1500 * (tap * 10 % 27);
+    rows += m;
+    products.emplace_back(m, channels, channels);
+  }
+  std::vector<GemmArguments> groups;
+  for (auto& p : products) groups.push_back(p.arguments());
+  std::vector<std::uint8_t> workspace(gemm_core::GroupedGemm::workspace_size(groups));
+  gemm_core::GroupedGemm grouped;
+  grouped.initialize(groups, workspace.data(), workspace.size());
+  Product one(rows, channels, channels);
+  one.initialize(one.arguments());
+  const auto seconds = benchmarks::best_seconds({[&] { grouped.run(); }, [&] { one.gemm.run(); }},
+                                                s.rounds, s.clock);
+  const std::string name = "grouped 27 x [1k..40k], C = " + std::to_string(channels);
+  report(name.c_str(), 2.0 * static_cast<double>(rows * channels * channels), seconds[0], s);
+  std::printf(", %.3f x one product\n", seconds[1] / seconds[0]);
+}
+
+void bench_fused(std::int64_t k, const Settings& s) {
+  Product plain(50000, 128, k), fused(50000, 128, k);
+  const auto scale = random_values(128), residual = random_values(50000 * 128);
+  GemmArguments g = fused.arguments();
+  g.epilogue.scale_shift(scale.data(), scale.data())
+      .add({residual.data(), DType::f32, {}, {50000, 128}, {128, 1}})
+      .activate(gemm_core::Activation::relu);
+  plain.initialize(plain.arguments());
+  fused.initialize(g);
+  const auto seconds = benchmarks::best_seconds(
+      {[&] { fused.gemm.run(); }, [&] { plain.gemm.run(); }}, s.rounds, s.clock);
+  const std::string name = "scale, shift, add, relu, K = " + std::to_string(k);
+  report(name.c_str(), 2.0 * 50000 * 128 * static_cast<double>(k), seconds[0], s);
+  std::printf(", %.3f x the plain product's time\n", seconds[0] / seconds[1]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  Settings s;
+  if (argc > 1) s.threads = std::atoi(argv[1]);
+  if (argc > 2) s.rounds = std::atoi(argv[2]);
+  if (argc > 3 && std::string(argv[3]) == "cpu") s.clock = benchmarks::TimedBy::process_cpu;
+  s.peak = gemm_core::measure_fma_peak(s.threads);
+  std::printf("%s, %d threads: peak %.1f GFLOP/s\n", gemm_core::cpu_instruction_set(), s.threads,
+              s.peak * 1e-9);
+  const benchmarks::OpenBlas blas;
+  if (blas.found()) blas.set_threads(s.threads);
+  base::Threads(s.threads).run([&] {
+    bench_dense(2048, 2048, 2048, blas, s);
+    for (const std::int64_t c : {64, 96, 128}) bench_dense(100000, c, 27 * c, blas, s);
+    bench_dense(100000, 256, 256, blas, s);
+    for (const std::int64_t c : {64, 128, 256}) bench_grouped(c, s);
+    for (const std::int64_t k : {64, 256, 1024}) bench_fused(k, s);
+  });
+  return 0;
+}

@@ -229,6 +229,7 @@ Cloud Simulator::frame(std::int64_t index) const {
 
 SimulatorPose Simulator::pose(std::int64_t index) const {
   ENSURE(index >= 0, "simulator: pose ", index, " must not be negative");
+  if (index == 0) return {{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}};
   const Frame first = impl_->sensor_frame(0), now = impl_->sensor_frame(index);
   const Vec3 move = first.rotation.to_sensor(now.position - first.position);
   const Vec3 x = first.rotation.to_sensor(now.rotation.x),

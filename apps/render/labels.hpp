@@ -1,0 +1,13 @@
+// Labels that are kept apart from their cloud: .label files and what `run` writes.
+#pragma once
+#include <filesystem>
+
+#include "io/cloud.hpp"
+
+namespace render {
+
+// The cloud with a column `label`: from SemanticKITTI's .label, dataset /labels of an HDF5 file, or
+// a plain .npy array. Error when there is not one a point.
+io::Cloud with_labels(const io::Cloud& cloud, const std::filesystem::path& path);
+
+}  // namespace render

@@ -42,7 +42,8 @@ std::vector<std::string> feature_names(std::int64_t count) {
   return names;
 }
 
-// The paper's grid with cells of `size` in x and y; one more layer of cells in z, as the papers have it.
+// The paper's grid with cells of `size` in x and y; one more layer of cells in z, as the papers
+// have it.
 void set_field_of_view(ModelInput& input, const FieldOfView& field, double size) {
   input.range = field.range;
   input.voxel_size = {size, size, field.cell_height};

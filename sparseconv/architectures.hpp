@@ -1,4 +1,5 @@
-// The built-in architectures, one function each, in files by what they are for. docs/architectures.md describes them.
+// The built-in architectures, one function each, in files by what they are for.
+// docs/architectures.md describes them.
 #pragma once
 #include <cmath>
 
@@ -21,7 +22,8 @@ struct Drawing {
   std::string output;
 };
 
-// A detector's field of view. x and y are cut into cells of the size asked for, z into the 40 cells of the paper.
+// A detector's field of view. x and y are cut into cells of the size asked for, z into the 40 cells
+// of the paper.
 struct FieldOfView {
   std::array<double, 6> range{};
   double cell_height = 0;

@@ -1,5 +1,5 @@
-// Backbones of detectors: SECOND, VoxelResBackBone8x (also CenterPoint's) to a dense bird's-eye view, VoxelNeXt to a
-// sparse one.
+// Backbones of detectors: SECOND, VoxelResBackBone8x (also CenterPoint's) to a dense bird's-eye
+// view, VoxelNeXt to a sparse one.
 #include "sparseconv/architectures.hpp"
 
 namespace sparseconv::detail {
@@ -8,8 +8,8 @@ namespace {
 constexpr double kEps = 1e-3;
 
 ConvSpec halving(std::int64_t out_channels, std::array<int, 3> padding = {1, 1, 1}) {
-  return {.kernel = {3, 3, 3}, .out_channels = out_channels, .stride = {2, 2, 2},
-          .padding = padding};
+  return {
+      .kernel = {3, 3, 3}, .out_channels = out_channels, .stride = {2, 2, 2}, .padding = padding};
 }
 
 std::string blocks(GraphBuilder& net, const std::string& stage, int first, std::string x) {
@@ -50,8 +50,8 @@ Drawing second(const Blueprint& print) {
 
 Drawing voxelresnet8x(const Blueprint& print) {
   GraphBuilder net(print.in_channels, kEps);
-  std::string x =
-      net.conv_bn_relu("conv_input", "input", {.kernel = {3, 3, 3}, .out_channels = print.scaled(16)});
+  std::string x = net.conv_bn_relu("conv_input", "input",
+                                   {.kernel = {3, 3, 3}, .out_channels = print.scaled(16)});
   x = blocks(net, "conv1", 0, x);
   constexpr std::array<std::int64_t, 3> kChannels{32, 64, 128};
   for (std::size_t i = 0; i < kChannels.size(); ++i) {
@@ -65,8 +65,8 @@ Drawing voxelresnet8x(const Blueprint& print) {
 
 Drawing voxelnext(const Blueprint& print) {
   GraphBuilder net(print.in_channels, kEps);
-  std::string x =
-      net.conv_bn_relu("conv_input", "input", {.kernel = {3, 3, 3}, .out_channels = print.scaled(16)});
+  std::string x = net.conv_bn_relu("conv_input", "input",
+                                   {.kernel = {3, 3, 3}, .out_channels = print.scaled(16)});
   x = blocks(net, "conv1", 0, x);
   constexpr std::array<std::int64_t, 5> kChannels{32, 64, 128, 128, 128};
   std::vector<std::string> last;
@@ -77,11 +77,11 @@ Drawing voxelnext(const Blueprint& print) {
     last.push_back(x);
   }
   // Strides 16 and 32 join stride 8, and z collapses: what falls on one cell is summed.
-  const auto merged = net.merge("merge", {last[2], last[3], last[4]},
-                                {{1, 1, 0}, {2, 2, 0}, {4, 4, 0}});
+  const auto merged =
+      net.merge("merge", {last[2], last[3], last[4]}, {{1, 1, 0}, {2, 2, 0}, {4, 4, 0}});
   const std::int64_t out = print.scaled(128);
-  const ConvSpec flat{.kernel = {3, 3, 1}, .out_channels = out, .stride = {1, 1, 1},
-                      .padding = {1, 1, 0}};
+  const ConvSpec flat{
+      .kernel = {3, 3, 1}, .out_channels = out, .stride = {1, 1, 1}, .padding = {1, 1, 0}};
   x = net.conv_bn_relu("conv_out", merged, flat);
   const ConvSpec shared{.kernel = {3, 3, 1}, .out_channels = out, .bias = true};
   x = net.conv_bn_relu("shared_conv", x, shared, 1e-5);

@@ -10,7 +10,8 @@ struct UNet {
   std::vector<ConvSpec> stem;  // stem0, stem1, ...
   std::array<std::int64_t, 2 * kStages> channels{};
   std::array<int, 2 * kStages> blocks{};
-  // Channels after the strided convolution of an encoder stage: as before it, or already those of the stage.
+  // Channels after the strided convolution of an encoder stage: as before it, or already those of
+  // the stage.
   bool widens_when_striding = false;
   double eps = 1e-5;
 };

@@ -36,7 +36,8 @@ VoxelizeOptions voxelize_options(const ModelInput& input) {
   return options;
 }
 
-// Values that are not finite are read as 0, as voxelize reads those of a cloud. Returns a warning, or nothing.
+// Values that are not finite are read as 0, as voxelize reads those of a cloud. Returns a warning,
+// or nothing.
 std::string clear_non_finite(base::Tensor& features) {
   std::int64_t bad = 0;
   base::visit_dtype<float, base::half_t>(features.dtype(), "features", [&]<class T>() {
@@ -121,7 +122,8 @@ CoordinatesPtr coordinates_of_batch(const Coordinates& all, RowRange rows) {
 
 RowRange points_of_cloud(std::span<const io::Cloud* const> clouds, std::int32_t cloud) {
   RowRange points;
-  for (std::int32_t i = 0; i < cloud; ++i) points.begin += clouds[static_cast<std::size_t>(i)]->size();
+  for (std::int32_t i = 0; i < cloud; ++i)
+    points.begin += clouds[static_cast<std::size_t>(i)]->size();
   points.end = points.begin + clouds[static_cast<std::size_t>(cloud)]->size();
   return points;
 }
@@ -146,8 +148,8 @@ Output output_of_batch(const Output& whole, std::int32_t batch, RowRange points)
 }  // namespace
 
 // Where points lie among the cells of the input, in centre coordinates.
-std::vector<std::array<double, 3>> Engine::Impl::positions(
-    std::span<const io::Cloud* const> clouds, const Voxels& voxels) const {
+std::vector<std::array<double, 3>> Engine::Impl::positions(std::span<const io::Cloud* const> clouds,
+                                                           const Voxels& voxels) const {
   std::vector<std::array<double, 3>> result;
   for (std::size_t c = 0; c < clouds.size(); ++c) {
     const auto& origin = voxels.origins[c];
@@ -168,7 +170,8 @@ std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> c
   if (clouds.empty()) return {};
   const auto start = Clock::now();
   const Voxels voxels = voxelize(clouds, voxelize_options(model.input));
-  FrameInput frame{.voxels = voxels.tensor, .has_points = true, .point_rows = voxels.point_to_voxel};
+  FrameInput frame{
+      .voxels = voxels.tensor, .has_points = true, .point_rows = voxels.point_to_voxel};
   std::vector<std::array<double, 3>> where;
   if (plan.needs_positions) where = positions(clouds, voxels);
   frame.point_positions = where;
@@ -220,9 +223,9 @@ SparseTensor Engine::Impl::within_shape(const SparseTensor& input) const {
   ENSURE(!of_input, "the input has spatial shape ", to_string(*of_input), ", the model ",
          to_string(*of_model));
   const auto coords = input.coordinates->coords();
-  auto bounded = Coordinates::create({coords.begin(), coords.end()},
-                                     {.batch_size = input.coordinates->batch_size(),
-                                      .spatial_shape = of_model});
+  auto bounded = Coordinates::create(
+      {coords.begin(), coords.end()},
+      {.batch_size = input.coordinates->batch_size(), .spatial_shape = of_model});
   return {std::move(bounded), input.features};
 }
 
@@ -294,7 +297,8 @@ std::vector<Engine::StepTime> Engine::profile(const SparseTensor& input) const {
       last = Clock::now();
     };
     impl_->executor->run({.voxels = impl_->within_shape(input)}, output);
-    if (!steps.empty()) steps[0].milliseconds = std::max(0.0, steps[0].milliseconds - output.timing.maps);
+    if (!steps.empty())
+      steps[0].milliseconds = std::max(0.0, steps[0].milliseconds - output.timing.maps);
   });
   return steps;
 }

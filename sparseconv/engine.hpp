@@ -1,5 +1,5 @@
-// Runs a model: voxelise, coordinates and maps, fused network. Planned once per model, then run without allocating in
-// steady state. `run` may be called from several threads.
+// Runs a model: voxelise, coordinates and maps, fused network. Planned once per model, then run
+// without allocating in steady state. `run` may be called from several threads.
 #pragma once
 #include <memory>
 #include <span>
@@ -14,10 +14,11 @@
 namespace sparseconv {
 
 struct EngineOptions {
-  std::string device = "cpu";   // cpu, cuda, cuda:N
-  std::string dtype = "fp32";   // fp32, tf32, fp16, bf16
-  int threads = 0;              // compute threads on the CPU; 0: all cores
-  // Keep the maps of the last frame and use them again when run() is given the same coordinates (the same pointer).
+  std::string device = "cpu";  // cpu, cuda, cuda:N
+  std::string dtype = "fp32";  // fp32, tf32, fp16, bf16
+  int threads = 0;             // compute threads on the CPU; 0: all cores
+  // Keep the maps of the last frame and use them again when run() is given the same coordinates
+  // (the same pointer).
   bool cache_maps = false;
 };
 
@@ -28,14 +29,16 @@ class Engine {
   Engine(Engine&&) noexcept;
 
   Result run(const io::Cloud& cloud) const;
-  // One batch; a result a cloud, each as if the cloud had been run alone (its coordinates have batch 0).
+  // One batch; a result a cloud, each as if the cloud had been run alone (its coordinates have
+  // batch 0).
   std::vector<Result> run(std::span<const io::Cloud* const> clouds) const;
-  // Rows, labels and outputs on the input's coordinates keep the order of the file. A spatial shape of the model and one
-  // of the file must agree; where one has it, it holds.
+  // Rows, labels and outputs on the input's coordinates keep the order of the file. A spatial shape
+  // of the model and one of the file must agree; where one has it, it holds.
   Result run(const VoxelFile& voxels) const;
   Result run(const SparseTensor& input) const;
   const Model& model() const;
-  // Milliseconds of each fused step of the network, in order, with the node it ends with; timed one by one.
+  // Milliseconds of each fused step of the network, in order, with the node it ends with; timed one
+  // by one.
   struct StepTime {
     std::string node;
     double milliseconds = 0;

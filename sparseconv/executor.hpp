@@ -1,4 +1,5 @@
-// Runs a plan on one device. One executor serves one model; `run` may be called from several threads.
+// Runs a plan on one device. One executor serves one model; `run` may be called from several
+// threads.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,9 +19,9 @@ struct ExecutorOptions {
 
 struct FrameInput {
   SparseTensor voxels;  // CPU; f32 or f16
-  // Points of devoxelize: the row of the voxel that each lies in (-1: none), and where it lies, in centre coordinates
-  // of the input's cells: (position - origin) / voxel_size - 0.5. Without points every voxel counts as one, at its
-  // centre.
+  // Points of devoxelize: the row of the voxel that each lies in (-1: none), and where it lies, in
+  // centre coordinates of the input's cells: (position - origin) / voxel_size - 0.5. Without points
+  // every voxel counts as one, at its centre.
   bool has_points = false;
   std::span<const std::int64_t> point_rows;
   std::span<const std::array<double, 3>> point_positions;  // may be empty where the plan needs none

@@ -107,7 +107,8 @@ class Analysis {
       case Op::avg_pool:
       case Op::sum_pool:
         check_geometry(node);
-        info_.level.back() = level({Level::Kind::strided, info_.level.back(), node.geometry, {}, node.name});
+        info_.level.back() =
+            level({Level::Kind::strided, info_.level.back(), node.geometry, {}, node.name});
         break;
       case Op::linear:
         info_.channels.back() = checked_out_channels(node);

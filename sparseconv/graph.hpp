@@ -1,6 +1,7 @@
-// What a graph says before any input is seen: an order of execution, the channels of every value, and which values stand
-// on which set of coordinates. Coordinate sets ("levels") are symbolic and shared by geometry: two layers that derive
-// coordinates from the same level in the same way stand on the same level.
+// What a graph says before any input is seen: an order of execution, the channels of every value,
+// and which values stand on which set of coordinates. Coordinate sets ("levels") are symbolic and
+// shared by geometry: two layers that derive coordinates from the same level in the same way stand
+// on the same level.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -36,7 +37,8 @@ struct Level {
   std::string node;  // the first that derives it, for messages
 };
 
-// Two levels whose coordinates must turn out equal row by row, because `node` adds or concatenates across them.
+// Two levels whose coordinates must turn out equal row by row, because `node` adds or concatenates
+// across them.
 struct LevelCheck {
   std::string node;
   int first = 0, second = 0;
@@ -45,13 +47,15 @@ struct LevelCheck {
 struct GraphInfo {
   std::vector<Level> levels;
   std::vector<LevelCheck> checks;
-  std::vector<std::vector<int>> inputs;  // of a node: indices into Model::nodes, -1 for the model's input
-  std::vector<int> level;                // of a node's rows
-  std::vector<std::int64_t> channels;    // of a node's rows
-  std::vector<int> pair;                 // of an inverse_conv: index of the paired node; else -1
+  std::vector<std::vector<int>>
+      inputs;              // of a node: indices into Model::nodes, -1 for the model's input
+  std::vector<int> level;  // of a node's rows
+  std::vector<std::int64_t> channels;  // of a node's rows
+  std::vector<int> pair;               // of an inverse_conv: index of the paired node; else -1
 };
 
-// Moves nodes so that each comes after its inputs, otherwise keeping their order. Error: an unknown input, a cycle.
+// Moves nodes so that each comes after its inputs, otherwise keeping their order. Error: an unknown
+// input, a cycle.
 void sort_nodes(Model& model);
 
 // Precondition: sort_nodes. Checks everything but weights; errors name the node.

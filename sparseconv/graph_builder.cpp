@@ -97,14 +97,14 @@ std::string GraphBuilder::inverse_bn_relu(const std::string& name, const std::st
 
 std::string GraphBuilder::residual_block(const std::string& name, const std::string& input,
                                          const BlockSpec& spec) {
-  const ConvSpec conv_spec{.kernel = spec.kernel, .out_channels = spec.out_channels,
-                           .bias = spec.bias};
+  const ConvSpec conv_spec{
+      .kernel = spec.kernel, .out_channels = spec.out_channels, .bias = spec.bias};
   const auto hidden = conv_bn_relu(name + ".0", input, conv_spec);
   const auto out = batch_norm(name + ".1.bn", conv(name + ".1.conv", hidden, conv_spec));
   std::string shortcut = input;
   if (channels(input) != spec.out_channels) {
-    shortcut = conv(name + ".short", input,
-                    {.kernel = {1, 1, 1}, .out_channels = spec.out_channels});
+    shortcut =
+        conv(name + ".short", input, {.kernel = {1, 1, 1}, .out_channels = spec.out_channels});
     shortcut = batch_norm(name + ".shortbn", shortcut);
   }
   return simple(name + ".relu", Op::relu, {simple(name + ".add", Op::add, {out, shortcut})});

@@ -1,4 +1,5 @@
-// Writes graphs node by node. Every call adds nodes and returns the name of the value they end with.
+// Writes graphs node by node. Every call adds nodes and returns the name of the value they end
+// with.
 //   GraphBuilder net;
 //   auto x = net.conv_bn_relu("stem", "input", {.kernel = {3, 3, 3}, .out_channels = 32});
 //   x = net.residual_block("enc0.0", x, {.out_channels = 64});
@@ -43,7 +44,8 @@ class GraphBuilder {
                            double eps = -1);
   std::string inverse_bn_relu(const std::string& name, const std::string& input,
                               const std::string& pair, std::int64_t out_channels);
-  // relu(bn(conv(relu(bn(conv x)))) + x), with a 1x1x1 convolution and batch norm on x where widths differ.
+  // relu(bn(conv(relu(bn(conv x)))) + x), with a 1x1x1 convolution and batch norm on x where widths
+  // differ.
   std::string residual_block(const std::string& name, const std::string& input,
                              const BlockSpec& spec);
 

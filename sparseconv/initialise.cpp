@@ -58,7 +58,8 @@ double mean_square(const std::string& feature) {
   return 0.25;
 }
 
-// How many taps of a kernel meet a voxel, on surfaces: a quarter of the neighbours; upwards, half of those that can.
+// How many taps of a kernel meet a voxel, on surfaces: a quarter of the neighbours; upwards, half
+// of those that can.
 double taps_present(const Node& node) {
   const double taps = node.geometry.taps();
   if (node.op == Op::linear) return 1;
@@ -100,7 +101,8 @@ class Initialiser {
       case Op::conv:
       case Op::conv_transpose:
       case Op::inverse_conv:
-      case Op::linear: return initialise_product(node, channels_of(inputs[0]), moment);
+      case Op::linear:
+        return initialise_product(node, channels_of(inputs[0]), moment);
       case Op::batch_norm: {
         const base::Dims shape{channels_of(inputs[0])};
         node.weights["weight"] = constant(shape, 1);
@@ -110,8 +112,10 @@ class Initialiser {
         return 1;
       }
       case Op::relu:
-      case Op::leaky_relu: return moment / 2;
-      case Op::sigmoid: return 0.25;
+      case Op::leaky_relu:
+        return moment / 2;
+      case Op::sigmoid:
+        return 0.25;
       case Op::add: {
         double sum = 0;
         for (const int input : inputs) sum += moment_of(input);
@@ -126,7 +130,8 @@ class Initialiser {
         }
         return sum / channels;
       }
-      default: return moment;
+      default:
+        return moment;
     }
   }
 

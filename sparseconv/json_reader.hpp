@@ -1,5 +1,6 @@
-// Reads one JSON object of a model's graph strictly: every key is known, every value has the type and range it must have.
-// Errors begin with where the object stands ("node 'stem.conv'") and name the key and the value found.
+// Reads one JSON object of a model's graph strictly: every key is known, every value has the type
+// and range it must have. Errors begin with where the object stands ("node 'stem.conv'") and name
+// the key and the value found.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <set>
@@ -27,7 +28,8 @@ class JsonReader {
   std::array<int, 3> triple(const std::string& key, int lowest, int highest);
   std::vector<double> numbers(const std::string& key, std::size_t count);
   const nlohmann::json& value(const std::string& key);
-  // Error when the object has a key that nobody asked for: a misspelt key must not be read as its default.
+  // Error when the object has a key that nobody asked for: a misspelt key must not be read as its
+  // default.
   void require_no_other_keys() const;
 
  private:

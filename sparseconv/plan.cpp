@@ -1,30 +1,27 @@
 #include "sparseconv/plan.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+
+#include "sparseconv/fusion.hpp"
 
 namespace sparseconv {
 namespace {
 
-using gemm_core::Activation;
-using Epilogue = gemm_core::EpilogueNode;
+using detail::StepDraft;
 
-// Values are named by node index; the model's input is kModelInput.
+// Gives the values of fused steps their places in buffers.
 class Planner {
  public:
-  explicit Planner(const Model& model) : model_(model), info_(analyse_graph(model)) {}
+  explicit Planner(const Model& model) : model_(model), graph_(detail::fuse(model)) {}
 
   Plan run() {
-    plan_.levels = info_.levels;
-    find_live_nodes();
-    for (const auto& check : info_.checks) {
-      if (is_live_[static_cast<std::size_t>(detail::index_by_name(model_).at(check.node))]) {
-        plan_.checks.push_back(check);
-      }
-    }
-    for (int node = 0; node < count(); ++node) {
-      if (is_live(node)) add_node(node);
+    plan_.levels = graph_.info.levels;
+    plan_.maps = graph_.maps;
+    plan_.needs_points = graph_.needs_points;
+    plan_.needs_positions = graph_.needs_positions;
+    for (const auto& check : graph_.info.checks) {
+      if (is_live(detail::index_by_name(model_).at(check.node))) plan_.checks.push_back(check);
     }
     place_concatenations();
     emit_steps();
@@ -35,238 +32,28 @@ class Planner {
   }
 
  private:
-  struct Draft {  // a step before slices are known; values instead
-    PlanStep step;
-    std::vector<int> inputs, aux;  // aux: of its add nodes, in order
-    int result = 0;                // the value it produces: the last node fused
-    int position = 0;
-  };
   struct Place {
-    int parent = kNoParent;  // the concatenation that this value is a part of
+    int parent = kNoValue;  // the concatenation that this value is a part of
     std::int64_t channel = 0;
   };
-  static constexpr int kNoParent = -2;
+  static constexpr int kNoValue = -2;
 
   int count() const { return static_cast<int>(model_.nodes.size()); }
   const Node& node_at(int node) const { return model_.nodes[static_cast<std::size_t>(node)]; }
   const std::vector<int>& inputs_of(int node) const {
-    return info_.inputs[static_cast<std::size_t>(node)];
+    return graph_.info.inputs[static_cast<std::size_t>(node)];
   }
-  bool is_live(int node) const { return is_live_[static_cast<std::size_t>(node)]; }
+  bool is_live(int node) const { return graph_.is_live[static_cast<std::size_t>(node)]; }
   int level_of(int value) const {
-    return value == kModelInput ? 0 : info_.level[static_cast<std::size_t>(value)];
+    return value == kModelInput ? 0 : graph_.info.level[static_cast<std::size_t>(value)];
   }
   std::int64_t channels_of(int value) const {
     return value == kModelInput ? model_.in_channels()
-                                : info_.channels[static_cast<std::size_t>(value)];
+                                : graph_.info.channels[static_cast<std::size_t>(value)];
   }
 
-  void find_live_nodes() {
-    is_live_.assign(model_.nodes.size(), false);
-    const auto index = detail::index_by_name(model_);
-    for (const auto& output : model_.outputs) {
-      is_live_[static_cast<std::size_t>(index.at(output))] = true;
-      ++uses_[index.at(output)];
-    }
-    for (int node = count() - 1; node >= 0; --node) {
-      if (!is_live(node)) continue;
-      for (const int input : inputs_of(node)) {
-        ++uses_[input];
-        if (input != kModelInput) is_live_[static_cast<std::size_t>(input)] = true;
-      }
-    }
-  }
-
-  // --- steps and fusion -----------------------------------------------------------------------
-
-  void add_node(int node) {
-    const Node& n = node_at(node);
-    switch (n.op) {
-      case Op::conv:
-      case Op::conv_transpose:
-      case Op::inverse_conv:
-      case Op::linear: start_convolution(node); break;
-      case Op::batch_norm:
-      case Op::relu:
-      case Op::leaky_relu:
-      case Op::sigmoid: append(continued_or_new(node, inputs_of(node)[0]), node); break;
-      case Op::add: add_sum(node); break;
-      case Op::concat: break;  // its inputs are written in place
-      case Op::max_pool: start_pool(node, PlanStep::Kind::max_pool); break;
-      case Op::avg_pool: start_pool(node, PlanStep::Kind::avg_pool); break;
-      case Op::sum_pool: start_pool(node, PlanStep::Kind::sum_pool); break;
-      case Op::global_max_pool: start(node, PlanStep::Kind::global_max); break;
-      case Op::global_avg_pool: start(node, PlanStep::Kind::global_avg); break;
-      case Op::merge: start(node, PlanStep::Kind::merge); break;
-      case Op::to_dense: start(node, PlanStep::Kind::to_dense); break;
-      case Op::devoxelize: {
-        PlanStep& step = start(node, PlanStep::Kind::devoxelize).step;
-        step.trilinear = node_at(node).trilinear;
-        plan_.needs_points = true;
-        plan_.needs_positions |= step.trilinear || step.input_level != 0;
-        break;
-      }
-    }
-  }
-
-  Draft& start(int node, PlanStep::Kind kind) {
-    Draft draft;
-    draft.step.kind = kind;
-    draft.inputs = inputs_of(node);
-    draft.step.input_level = level_of(draft.inputs[0]);
-    draft.step.output_level = kind == PlanStep::Kind::to_dense ? draft.step.input_level : level_of(node);
-    drafts_.push_back(std::move(draft));
-    finish_at(drafts_.back(), node);
-    return drafts_.back();
-  }
-
-  void finish_at(Draft& draft, int node) {
-    draft.result = draft.position = node;
-    draft.step.node = node_at(node).name;
-    draft_of_[node] = static_cast<int>(&draft - drafts_.data());
-  }
-
-  void start_pool(int node, PlanStep::Kind kind) {
-    const Node& n = node_at(node);
-    PlanStep& step = start(node, kind).step;
-    step.implicit_zero = n.implicit_zero;
-    step.taps = n.geometry.taps();
-    step.map = map_index({KernelMap::Kind::convolution, n.geometry, step.input_level,
-                          step.output_level, -1});
-  }
-
-  void start_convolution(int node) {
-    const Node& n = node_at(node);
-    PlanStep& step = start(node, PlanStep::Kind::convolution).step;
-    step.weight = n.weights.at("weight");
-    step.groups = n.groups;
-    if (n.op != Op::linear) {
-      step.taps = n.geometry.taps();
-      step.map = map_of(node, step);
-    }
-    if (!n.bias) return;
-    const base::Tensor& bias = n.weights.at("bias");
-    PlanEpilogueNode shift;
-    shift.kind = Epilogue::Kind::scale_shift;
-    shift.shift.assign(bias.data<float>(), bias.data<float>() + bias.numel());
-    step.epilogue.push_back(std::move(shift));
-  }
-
-  int map_of(int node, const PlanStep& step) {
-    const Node& n = node_at(node);
-    if (n.op == Op::conv_transpose) {
-      return map_index({KernelMap::Kind::transposed, n.geometry, step.input_level,
-                        step.output_level, -1});
-    }
-    if (n.op == Op::inverse_conv) {
-      const int forward = map_index({KernelMap::Kind::convolution, n.geometry, step.output_level,
-                                     step.input_level, -1});
-      return map_index({KernelMap::Kind::inverse, n.geometry, step.input_level, step.output_level,
-                        forward});
-    }
-    if (n.submanifold && n.geometry.taps() == 1) return -1;
-    return map_index({KernelMap::Kind::convolution, n.geometry, step.input_level,
-                      step.output_level, -1});
-  }
-
-  int map_index(const PlanMap& wanted) {
-    const auto found = std::find(plan_.maps.begin(), plan_.maps.end(), wanted);
-    if (found != plan_.maps.end()) return static_cast<int>(found - plan_.maps.begin());
-    plan_.maps.push_back(wanted);
-    return static_cast<int>(plan_.maps.size()) - 1;
-  }
-
-  // The draft that can take another node behind `value`: nobody else reads the value, and its step has an epilogue.
-  int open_draft(int value) const {
-    const auto found = draft_of_.find(value);
-    if (found == draft_of_.end() || uses_.at(value) != 1) return -1;
-    const auto kind = drafts_[static_cast<std::size_t>(found->second)].step.kind;
-    const bool has_epilogue =
-        kind == PlanStep::Kind::convolution || kind == PlanStep::Kind::elementwise;
-    return has_epilogue ? found->second : -1;
-  }
-
-  Draft& continued_or_new(int node, int value) {
-    const int open = open_draft(value);
-    if (open >= 0) return drafts_[static_cast<std::size_t>(open)];
-    Draft& draft = start(node, PlanStep::Kind::elementwise);
-    draft.inputs = {value};
-    return draft;
-  }
-
-  void append(Draft& draft, int node) {
-    const Node& n = node_at(node);
-    PlanEpilogueNode next;
-    next.kind = Epilogue::Kind::activate;
-    switch (n.op) {
-      case Op::batch_norm: append_batch_norm(draft.step.epilogue, n); break;
-      case Op::relu: next.activation = Activation::relu; break;
-      case Op::sigmoid: next.activation = Activation::sigmoid; break;
-      default:
-        next.activation = Activation::leaky_relu;
-        next.slope = static_cast<float>(n.negative_slope);
-    }
-    if (n.op != Op::batch_norm) draft.step.epilogue.push_back(std::move(next));
-    finish_at(draft, node);
-  }
-
-  // y = scale * x + shift. A bias or batch norm just before is folded in, so that one node is left.
-  static void append_batch_norm(std::vector<PlanEpilogueNode>& epilogue, const Node& n) {
-    const auto values = [&](const char* parameter) {
-      return n.weights.at(parameter).data<float>();
-    };
-    const float *weight = values("weight"), *bias = values("bias"), *mean = values("running_mean"),
-                *variance = values("running_var");
-    const auto channels = static_cast<std::size_t>(n.weights.at("weight").numel());
-    const bool folds = !epilogue.empty() && epilogue.back().kind == Epilogue::Kind::scale_shift;
-    PlanEpilogueNode folded;
-    folded.kind = Epilogue::Kind::scale_shift;
-    folded.scale.resize(channels);
-    folded.shift.resize(channels);
-    for (std::size_t c = 0; c < channels; ++c) {
-      const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + n.eps);
-      const bool was_scaled = folds && !epilogue.back().scale.empty();
-      const double before_scale = was_scaled ? epilogue.back().scale[c] : 1.0;
-      const double before_shift = folds ? epilogue.back().shift[c] : 0.0;
-      folded.scale[c] = static_cast<float>(scale * before_scale);
-      folded.shift[c] = static_cast<float>(scale * (before_shift - mean[c]) + bias[c]);
-    }
-    if (folds) epilogue.pop_back();
-    epilogue.push_back(std::move(folded));
-  }
-
-  // A sum joins the step of one of its inputs, a convolution where there is one, the latest where there are several: the
-  // others have been stored by then.
-  void add_sum(int node) {
-    const auto& inputs = inputs_of(node);
-    std::size_t base = 0;
-    int best = -1;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const int open = open_draft(inputs[i]);
-      if (open < 0) continue;
-      const auto rank = [&](int d) {
-        const Draft& draft = drafts_[static_cast<std::size_t>(d)];
-        return std::pair(draft.step.kind == PlanStep::Kind::convolution, draft.position);
-      };
-      if (best < 0 || rank(open) > rank(best)) {
-        best = open;
-        base = i;
-      }
-    }
-    Draft& draft = continued_or_new(node, inputs[base]);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (i == base) continue;
-      draft.aux.push_back(inputs[i]);
-      PlanEpilogueNode sum;
-      sum.kind = Epilogue::Kind::add;
-      draft.step.epilogue.push_back(std::move(sum));
-    }
-    finish_at(draft, node);
-  }
-
-  // --- buffers --------------------------------------------------------------------------------
-
-  // Outer concatenations come later in the order and go first, so that an inner one is a part of an outer one.
+  // Outer concatenations come later in the order and go first, so that an inner one is a part of an
+  // outer one.
   void place_concatenations() {
     for (int node = count() - 1; node >= 0; --node) {
       if (!is_live(node) || node_at(node).op != Op::concat) continue;
@@ -297,7 +84,7 @@ class Planner {
 
   void emit_steps() {
     for (const auto& copy : copies_) {
-      Draft draft;
+      StepDraft draft;
       draft.inputs = {copy.part};
       draft.step.node = node_at(copy.node).name;
       draft.step.input_level = draft.step.output_level = level_of(copy.part);
@@ -305,21 +92,23 @@ class Planner {
       draft.step.output.channel += copy.channel;
       draft.step.output.channels = channels_of(copy.part);
       draft.position = copy.node;
-      draft.result = kNoParent;
-      drafts_.push_back(std::move(draft));
+      draft.result = kNoValue;
+      graph_.drafts.push_back(std::move(draft));
     }
-    std::stable_sort(drafts_.begin(), drafts_.end(),
-                     [](const Draft& a, const Draft& b) { return a.position < b.position; });
+    std::stable_sort(
+        graph_.drafts.begin(), graph_.drafts.end(),
+        [](const StepDraft& a, const StepDraft& b) { return a.position < b.position; });
     plan_.input = slice_of(kModelInput);
-    for (Draft& draft : drafts_) {
+    for (StepDraft& draft : graph_.drafts) {
       PlanStep& step = draft.step;
       for (const int input : draft.inputs) step.inputs.push_back(slice_of(input));
-      if (draft.result != kNoParent && step.kind != PlanStep::Kind::to_dense) {
+      if (draft.result != kNoValue && step.kind != PlanStep::Kind::to_dense) {
         step.output = slice_of(draft.result);
       }
       std::size_t next_aux = 0;
       for (auto& node : step.epilogue) {
-        if (node.kind == Epilogue::Kind::add) node.aux = slice_of(draft.aux[next_aux++]);
+        if (node.kind == gemm_core::EpilogueNode::Kind::add)
+          node.aux = slice_of(draft.aux[next_aux++]);
       }
       plan_.steps.push_back(std::move(step));
     }
@@ -366,7 +155,9 @@ class Planner {
 
   void find_used_levels() {
     plan_.is_level_used.assign(plan_.levels.size(), false);
-    const auto use = [&](int level) { plan_.is_level_used[static_cast<std::size_t>(level)] = true; };
+    const auto use = [&](int level) {
+      plan_.is_level_used[static_cast<std::size_t>(level)] = true;
+    };
     use(0);
     for (const auto& buffer : plan_.buffers) use(buffer.level);
     for (const auto& map : plan_.maps) {
@@ -391,15 +182,11 @@ class Planner {
   };
 
   const Model& model_;
-  const GraphInfo info_;
+  detail::FusedGraph graph_;
   Plan plan_;
-  std::vector<bool> is_live_;
-  std::map<int, int> uses_;      // readers of a value, outputs included
-  std::vector<Draft> drafts_;
-  std::map<int, int> draft_of_;  // value -> draft that ends with it
   std::map<int, Place> places_;
   std::vector<Copy> copies_;
-  std::map<int, int> buffers_;   // root value -> buffer
+  std::map<int, int> buffers_;  // root value -> buffer
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// How a model is run, worked out once and independent of the backend: which coordinate sets and kernel maps a frame
-// needs, the fused steps in order, and which step reads and writes which part of which buffer. Plain data; sizes are
-// symbolic (rows of a level, known per frame) until `place_buffers`.
+// How a model is run, worked out once and independent of the backend: which coordinate sets and
+// kernel maps a frame needs, the fused steps in order, and which step reads and writes which part
+// of which buffer. Plain data; sizes are symbolic (rows of a level, known per frame) until
+// `place_buffers`.
 //
 //   const Plan plan = make_plan(model);
 //   const Placement at = place_buffers(plan, rows_of_each_level, bytes_per_element);
@@ -49,37 +50,43 @@ struct PlanEpilogueNode {
 
 struct PlanStep {
   enum class Kind : std::uint8_t {
-    convolution,   // output = epilogue(sum over taps of input[map] * weight); map -1: one tap, identity
-    elementwise,   // output = epilogue(input)
-    max_pool, avg_pool, sum_pool,
-    global_max, global_avg,
-    merge,         // output rows sum the input rows that fall on them, in order of inputs, then rows
-    to_dense,      // into output `dense_output`
+    convolution,  // output = epilogue(sum over taps of input[map] * weight); map -1: one tap,
+                  // identity
+    elementwise,  // output = epilogue(input)
+    max_pool,
+    avg_pool,
+    sum_pool,
+    global_max,
+    global_avg,
+    merge,     // output rows sum the input rows that fall on them, in order of inputs, then rows
+    to_dense,  // into output `dense_output`
     devoxelize,
   } kind = Kind::elementwise;
-  std::string node;                 // for messages and profiles: the last node fused into this step
+  std::string node;  // for messages and profiles: the last node fused into this step
   int map = -1;
   std::vector<PlanSlice> inputs;
   PlanSlice output;
   int input_level = 0, output_level = 0;
   // convolution
-  base::Tensor weight;              // f32 [cout, kx, ky, kz, cin / groups] or [cout, cin], shared with the model
+  base::Tensor
+      weight;  // f32 [cout, kx, ky, kz, cin / groups] or [cout, cin], shared with the model
   std::int64_t taps = 1, groups = 1;
   std::vector<PlanEpilogueNode> epilogue;
-  bool implicit_zero = false;       // max_pool
-  bool trilinear = false;           // devoxelize
-  int dense_output = -1;            // to_dense: index into Plan::outputs
+  bool implicit_zero = false;  // max_pool
+  bool trilinear = false;      // devoxelize
+  int dense_output = -1;       // to_dense: index into Plan::outputs
 };
 
 struct PlanOutput {
   std::string node;
-  int level = 0;                    // of its rows, or of the rows that to_dense spreads
+  int level = 0;  // of its rows, or of the rows that to_dense spreads
   std::int64_t channels = 0;
   bool is_dense = false;
-  PlanSlice value;                  // where it is sparse
+  PlanSlice value;  // where it is sparse
 };
 
-// Centre coordinates of a level from those of the input: at_level = at_input * scale + shift, per axis.
+// Centre coordinates of a level from those of the input: at_level = at_input * scale + shift, per
+// axis.
 struct LevelTransform {
   std::array<double, 3> scale{1, 1, 1}, shift{0, 0, 0};
 };
@@ -101,12 +108,12 @@ struct Plan {
 Plan make_plan(const Model& model);
 LevelTransform transform_of(const Plan& plan, int level);
 
-// Where each buffer stands in one arena. Buffers that are alive at the same time do not overlap; equal sizes give equal
-// placements. Offsets are multiples of 64 bytes.
+// Where each buffer stands in one arena. Buffers that are alive at the same time do not overlap;
+// equal sizes give equal placements. Offsets are multiples of 64 bytes.
 struct Placement {
-  std::vector<std::int64_t> offset;       // bytes, of a buffer
-  std::int64_t bytes = 0;                 // of the arena
-  std::int64_t largest_two = 0;           // largest sum of two buffers alive in one step
+  std::vector<std::int64_t> offset;  // bytes, of a buffer
+  std::int64_t bytes = 0;            // of the arena
+  std::int64_t largest_two = 0;      // largest sum of two buffers alive in one step
   // Kept between frames so that placing allocates nothing.
   struct Scratch {
     std::vector<std::int64_t> size;

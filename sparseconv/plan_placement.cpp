@@ -1,4 +1,5 @@
-// Buffers of a plan into one arena: largest first, each at the lowest offset that no buffer alive at the same time uses.
+// Buffers of a plan into one arena: largest first, each at the lowest offset that no buffer alive
+// at the same time uses.
 #include <algorithm>
 
 #include "sparseconv/plan.hpp"
@@ -44,7 +45,8 @@ void place_buffers(const Plan& plan, std::span<const std::int64_t> rows, int byt
     by_size[b] = static_cast<int>(b);
   }
   std::sort(by_size.begin(), by_size.end(), [&](int a, int b) {
-    const auto size_a = size[static_cast<std::size_t>(a)], size_b = size[static_cast<std::size_t>(b)];
+    const auto size_a = size[static_cast<std::size_t>(a)],
+               size_b = size[static_cast<std::size_t>(b)];
     return size_a != size_b ? size_a > size_b : a < b;
   });
   const auto offset_of = [&](int b) { return placement.offset[static_cast<std::size_t>(b)]; };
@@ -55,8 +57,9 @@ void place_buffers(const Plan& plan, std::span<const std::int64_t> rows, int byt
       const auto other = static_cast<std::size_t>(by_size[j]);
       if (overlap(plan.buffers[current], plan.buffers[other])) neighbours.push_back(by_size[j]);
     }
-    std::sort(neighbours.begin(), neighbours.end(),
-              [&](int a, int b) { return std::pair(offset_of(a), a) < std::pair(offset_of(b), b); });
+    std::sort(neighbours.begin(), neighbours.end(), [&](int a, int b) {
+      return std::pair(offset_of(a), a) < std::pair(offset_of(b), b);
+    });
     std::int64_t offset = 0;
     for (const int other : neighbours) {
       if (offset + size[current] <= offset_of(other)) break;

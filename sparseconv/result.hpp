@@ -1,4 +1,5 @@
-// What a run gives back: the outputs of the network, and how points, labels and scores follow from them.
+// What a run gives back: the outputs of the network, and how points, labels and scores follow from
+// them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -36,9 +37,9 @@ class Result {
   std::int64_t points = 0, voxels = 0, dropped = 0;
   bool has_points = false;  // the input was a cloud: labels and scores have a row a point
 
-  // One class id a point (clouds) or a voxel (voxel files); `dropped_label` where a point became no voxel. Ties go to
-  // the lowest class. Error when no output on the input's voxels or points has as many channels as the model has
-  // classes.
+  // One class id a point (clouds) or a voxel (voxel files); `dropped_label` where a point became no
+  // voxel. Ties go to the lowest class. Error when no output on the input's voxels or points has as
+  // many channels as the model has classes.
   std::vector<std::int32_t> labels(std::int32_t dropped_label = 0) const;
   // Softmax [rows, classes], rows as labels(); zeros for dropped points.
   base::Tensor scores() const;

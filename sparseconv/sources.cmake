@@ -11,6 +11,7 @@ set(SPARSECONV_SOURCES
   cpu/pool.cpp
   engine.cpp
   executor.cpp
+  fusion.cpp
   generated_coordinates.cpp
   graph.cpp
   graph_builder.cpp

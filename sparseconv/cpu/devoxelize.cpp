@@ -98,8 +98,8 @@ void write_point(const Blend& blend, const base::ConstTensorView& input, T* to,
   for (std::int64_t c = 0; c < channels; ++c) {
     float sum = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(blend.count); ++i) {
-      sum += blend.weight[i] *
-             static_cast<float>(input.as<T>()[blend.row[i] * input.stride[0] + c]);
+      sum +=
+          blend.weight[i] * static_cast<float>(input.as<T>()[blend.row[i] * input.stride[0] + c]);
     }
     to[c] = T(sum);
   }

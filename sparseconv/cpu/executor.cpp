@@ -31,12 +31,13 @@ std::int64_t peak_process_bytes() {
   return 0;
 }
 
-// What one run needs besides the weights; kept between runs, so that equal or smaller frames allocate no activations.
+// What one run needs besides the weights; kept between runs, so that equal or smaller frames
+// allocate no activations.
 struct Workspace {
   cpu::Frame frame;
   Placement placement;
   gemm_core::AlignedBuffer arena;
-  char* start = nullptr;  // of the arena
+  char* start = nullptr;                       // of the arena
   std::vector<gemm_core::Epilogue> epilogues;  // of each step; operands of `add` are set per frame
   std::vector<base::ConstTensorView> inputs;
 };
@@ -59,8 +60,8 @@ class CpuExecutor final : public Executor {
     const auto start = Clock::now();
     const std::unique_ptr<Workspace, Return> workspace(take(), Return{this});
     Workspace& w = *workspace;
-    const bool has_maps = caches_maps_ && !w.frame.levels.empty() &&
-                          w.frame.levels[0] == input.voxels.coordinates;
+    const bool has_maps =
+        caches_maps_ && !w.frame.levels.empty() && w.frame.levels[0] == input.voxels.coordinates;
     if (!has_maps) build_frame(plan_, input.voxels.coordinates, input.points(), w.frame);
     place_buffers(plan_, w.frame.rows, static_cast<int>(base::bytes(storage_)), w.placement);
     w.start = reinterpret_cast<char*>(
@@ -125,7 +126,9 @@ class CpuExecutor final : public Executor {
           epilogue.scale_shift(node.scale.empty() ? nullptr : node.scale.data(),
                                node.shift.empty() ? nullptr : node.shift.data());
           break;
-        case gemm_core::EpilogueNode::Kind::add: epilogue.add({}); break;
+        case gemm_core::EpilogueNode::Kind::add:
+          epilogue.add({});
+          break;
         case gemm_core::EpilogueNode::Kind::activate:
           epilogue.activate(node.activation, node.slope);
           break;
@@ -175,15 +178,21 @@ class CpuExecutor final : public Executor {
     }
     const base::TensorView to = view(w, step.output);
     switch (step.kind) {
-      case Kind::convolution: convolve(w, index, input, to); break;
-      case Kind::elementwise: gemm_core::elementwise(input, epilogue(w, index), to); break;
+      case Kind::convolution:
+        convolve(w, index, input, to);
+        break;
+      case Kind::elementwise:
+        gemm_core::elementwise(input, epilogue(w, index), to);
+        break;
       case Kind::max_pool:
       case Kind::avg_pool:
       case Kind::sum_pool:
         cpu::pool({step.kind, map(w, step).get(), step.implicit_zero}, input, to);
         break;
       case Kind::global_max:
-      case Kind::global_avg: cpu::global_pool(step.kind, *coordinates, input, to); break;
+      case Kind::global_avg:
+        cpu::global_pool(step.kind, *coordinates, input, to);
+        break;
       case Kind::merge:
         w.inputs.clear();
         for (const auto& slice : step.inputs) w.inputs.push_back(constant(view(w, slice)));
@@ -198,7 +207,8 @@ class CpuExecutor final : public Executor {
                          .trilinear = step.trilinear},
                         input, to);
         break;
-      case Kind::to_dense: break;
+      case Kind::to_dense:
+        break;
     }
   }
 
@@ -219,13 +229,12 @@ class CpuExecutor final : public Executor {
                 const base::TensorView& to) const {
     const PlanStep& step = plan_.steps[index];
     if (to.shape[0] == 0) return;
-    gemm_core::gather_conv(
-        {.input = input,
-         .neighbours = step.map < 0 ? nullptr : map(w, step)->table.data(),
-         .rows = to.shape[0],
-         .weights = &weights_[index],
-         .epilogue = epilogue(w, index),
-         .output = to});
+    gemm_core::gather_conv({.input = input,
+                            .neighbours = step.map < 0 ? nullptr : map(w, step)->table.data(),
+                            .rows = to.shape[0],
+                            .weights = &weights_[index],
+                            .epilogue = epilogue(w, index),
+                            .output = to});
   }
 
   void store_outputs(Workspace& w, FrameOutput& output) const {
@@ -235,7 +244,8 @@ class CpuExecutor final : public Executor {
       out.node = planned.node;
       const auto& coordinates = w.frame.levels[static_cast<std::size_t>(planned.level)];
       if (planned.is_dense) continue;
-      out.per_point = plan_.levels[static_cast<std::size_t>(planned.level)].kind == Level::Kind::points;
+      out.per_point =
+          plan_.levels[static_cast<std::size_t>(planned.level)].kind == Level::Kind::points;
       out.on_input = planned.level == 0;
       out.sparse.coordinates = coordinates;
       const auto from = constant(view(w, planned.value));

@@ -86,10 +86,15 @@ void build_level(const Plan& plan, std::size_t index, Frame& frame) {
       case Level::Kind::generative:
         frame.levels[index] = generative_coordinates(source(), level.geometry);
         break;
-      case Level::Kind::global: frame.levels[index] = global_coordinates(source()); break;
-      case Level::Kind::merged: build_merged(level, frame, index); break;
+      case Level::Kind::global:
+        frame.levels[index] = global_coordinates(source());
+        break;
+      case Level::Kind::merged:
+        build_merged(level, frame, index);
+        break;
       case Level::Kind::input:
-      case Level::Kind::points: break;
+      case Level::Kind::points:
+        break;
     }
   } catch (const base::Error& error) {
     base::fail("node '", level.node, "': ", error.what());
@@ -102,7 +107,8 @@ void check_equal(const LevelCheck& check, const Frame& frame) {
   ENSURE(first.size() == second.size(), "node '", check.node,
          "': its inputs stand on different coordinates: ", first.size(), " and ", second.size(),
          " rows");
-  const auto [a, b] = std::mismatch(first.keys().begin(), first.keys().end(), second.keys().begin());
+  const auto [a, b] =
+      std::mismatch(first.keys().begin(), first.keys().end(), second.keys().begin());
   ENSURE(a == first.keys().end(), "node '", check.node,
          "': its inputs stand on different coordinates: they differ from row ",
          a - first.keys().begin());
@@ -112,9 +118,12 @@ KernelMapPtr build_map(const PlanMap& map, const Frame& frame) {
   const auto& input = frame.levels[static_cast<std::size_t>(map.input)];
   const auto& output = frame.levels[static_cast<std::size_t>(map.output)];
   switch (map.kind) {
-    case KernelMap::Kind::convolution: return build_kernel_map(input, output, map.geometry);
-    case KernelMap::Kind::transposed: return build_transposed_map(input, output, map.geometry);
-    case KernelMap::Kind::inverse: break;
+    case KernelMap::Kind::convolution:
+      return build_kernel_map(input, output, map.geometry);
+    case KernelMap::Kind::transposed:
+      return build_transposed_map(input, output, map.geometry);
+    case KernelMap::Kind::inverse:
+      break;
   }
   return invert(frame.maps[static_cast<std::size_t>(map.forward)]);
 }

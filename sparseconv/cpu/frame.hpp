@@ -7,7 +7,8 @@
 
 namespace sparseconv::cpu {
 
-// Rows of a merged level: output row o sums rows `row[i]` of part `part[i]`, begin[o] <= i < begin[o + 1].
+// Rows of a merged level: output row o sums rows `row[i]` of part `part[i]`, begin[o] <= i <
+// begin[o + 1].
 struct MergeMap {
   std::vector<std::int64_t> begin;
   std::vector<std::int32_t> part, row;
@@ -21,8 +22,8 @@ struct Frame {
   std::int64_t nbytes() const;
 };
 
-// Error naming the node that derives a level where coordinates leave the key range, or that joins levels which are not
-// equal row by row.
+// Error naming the node that derives a level where coordinates leave the key range, or that joins
+// levels which are not equal row by row.
 void build_frame(const Plan& plan, const CoordinatesPtr& input, std::int64_t points, Frame& frame);
 
 }  // namespace sparseconv::cpu

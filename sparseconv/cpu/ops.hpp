@@ -1,6 +1,7 @@
-// The steps of a plan that are no products: pooling, merging, spreading into a dense grid, and points from voxels.
-// Matrices are [rows, channels] with unit stride along channels, f32, f16 or bf16; sums are f32 (f64 over whole clouds)
-// in an order that no thread count changes, rounded once at the store. Zero rows are legal.
+// The steps of a plan that are no products: pooling, merging, spreading into a dense grid, and
+// points from voxels. Matrices are [rows, channels] with unit stride along channels, f32, f16 or
+// bf16; sums are f32 (f64 over whole clouds) in an order that no thread count changes, rounded once
+// at the store. Zero rows are legal.
 #pragma once
 #include "gemm_core/base/tensor.hpp"
 #include "sparseconv/cpu/frame.hpp"
@@ -23,19 +24,21 @@ void global_pool(PlanStep::Kind kind, const Coordinates& coordinates,
 void merge(const MergeMap& map, std::span<const base::ConstTensorView> inputs,
            const base::TensorView& output);
 
-// [N, C*D, H, W] f32: D = z, H = y, W = x, channel c*D + z. Error naming the shape that is missing or too large.
+// [N, C*D, H, W] f32: D = z, H = y, W = x, channel c*D + z. Error naming the shape that is missing
+// or too large.
 base::Tensor to_dense(const Coordinates& coordinates, const base::ConstTensorView& input);
 
 struct DevoxelizeArguments {
   const Coordinates* coordinates = nullptr;  // of the input's rows
   const Coordinates* voxels = nullptr;       // of the frame's input
   const FrameInput* frame = nullptr;
-  LevelTransform transform;                  // from the frame's input to `coordinates`
+  LevelTransform transform;  // from the frame's input to `coordinates`
   bool is_input_level = true;
   bool trilinear = false;
 };
-// nearest: the row of the cell that a point lies in. trilinear: the rows of the eight nearest centres, weighted; weights
-// of absent rows are shared out among those present. 0 where no row is there, and for points without a voxel.
+// nearest: the row of the cell that a point lies in. trilinear: the rows of the eight nearest
+// centres, weighted; weights of absent rows are shared out among those present. 0 where no row is
+// there, and for points without a voxel.
 void devoxelize(const DevoxelizeArguments& arguments, const base::ConstTensorView& input,
                 const base::TensorView& output);
 

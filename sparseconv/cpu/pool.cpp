@@ -11,8 +11,8 @@ using base::bf16_t;
 using base::half_t;
 using Kind = PlanStep::Kind;
 
-constexpr std::int64_t kGrain = 512;         // rows
-constexpr std::int64_t kChannelGrain = 16;   // channels of a global pool: a cache line of floats
+constexpr std::int64_t kGrain = 512;        // rows
+constexpr std::int64_t kChannelGrain = 16;  // channels of a global pool: a cache line of floats
 
 template <class T>
 class PoolRows {
@@ -131,9 +131,8 @@ void pool(const PoolArguments& arguments, const base::ConstTensorView& input,
           const base::TensorView& output) {
   base::visit_dtype<float, half_t, bf16_t>(input.dtype, "pool", [&]<class T>() {
     const PoolRows<T> rows(arguments, input, output);
-    base::parallel_blocks(output.shape[0], kGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows.run(begin, end);
-    });
+    base::parallel_blocks(output.shape[0], kGrain,
+                          [&](std::int64_t begin, std::int64_t end) { rows.run(begin, end); });
   });
 }
 

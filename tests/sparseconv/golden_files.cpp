@@ -25,9 +25,9 @@ SparseTensor read_input(const io::Hdf5Reader& file, const std::string& datasets,
       static_cast<std::int32_t>(file.attribute_numbers(attributes, "batch_size").at(0));
   if (file.has_attribute(attributes, "spatial_shape")) {
     const auto shape = file.attribute_numbers(attributes, "spatial_shape");
-    options.spatial_shape = SpatialShape{static_cast<std::int64_t>(shape.at(0)),
-                                         static_cast<std::int64_t>(shape.at(1)),
-                                         static_cast<std::int64_t>(shape.at(2))};
+    options.spatial_shape =
+        SpatialShape{static_cast<std::int64_t>(shape.at(0)), static_cast<std::int64_t>(shape.at(1)),
+                     static_cast<std::int64_t>(shape.at(2))};
   }
   return {Coordinates::create(read_coords(file, datasets + "/coordinates"), options),
           file.read_tensor(datasets + "/features").to(base::DType::f32)};

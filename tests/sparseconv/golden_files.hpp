@@ -1,5 +1,5 @@
-// Golden files: what another engine computed for layers and networks. Layer files hold a group a case, network folders
-// hold model.h5, input.h5 and expected.h5.
+// Golden files: what another engine computed for layers and networks. Layer files hold a group a
+// case, network folders hold model.h5, input.h5 and expected.h5.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -35,7 +35,8 @@ test_support::Rows rows_of(const sparseconv::SparseTensor& tensor);
 testing::AssertionResult matches(const sparseconv::Output& got, const Expected& expected,
                                  double relative);
 
-// Largest magnitude among everything that the network's nodes give in fp32: what a narrower type must be able to hold.
+// Largest magnitude among everything that the network's nodes give in fp32: what a narrower type
+// must be able to hold.
 double largest_activation(const Case& network);
 
 }  // namespace golden

@@ -1,5 +1,5 @@
-// Runs golden files through the library, in every dtype. One invocation serves one file or folder; the files themselves
-// are read when a test runs.
+// Runs golden files through the library, in every dtype. One invocation serves one file or folder;
+// the files themselves are read when a test runs.
 //   golden_test --file golden/layers.h5      relative to the shared folder, or absolute
 //   golden_test --others layers.h5,second    every file of golden/ but these
 #include <algorithm>
@@ -36,7 +36,8 @@ std::vector<std::filesystem::path> selected_files() {
 }
 
 void check(const golden::Case& one, DType dtype) {
-  const sparseconv::Engine engine(one.model, {.dtype = std::string(base::name(dtype)), .threads = 2});
+  const sparseconv::Engine engine(one.model,
+                                  {.dtype = std::string(base::name(dtype)), .threads = 2});
   const auto result = engine.run(one.input);
   ASSERT_EQ(result.outputs.size(), one.outputs.size());
   for (const auto& output : result.outputs) {

@@ -1,5 +1,6 @@
-// Compares what an engine computed with what it must compute, row by row through coordinates, and says where the worst
-// difference is. Differences are taken relative to the largest expected value, per element.
+// Compares what an engine computed with what it must compute, row by row through coordinates, and
+// says where the worst difference is. Differences are taken relative to the largest expected value,
+// per element.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -12,14 +13,17 @@
 
 namespace test_support {
 
-// Storage and products of the dtype, fp32 accumulation: one rounding is 2^-24, 2^-11, 2^-11 and 2^-8; the figures leave
-// room for a network's worth of them.
+// Storage and products of the dtype, fp32 accumulation: one rounding is 2^-24, 2^-11, 2^-11 and
+// 2^-8; the figures leave room for a network's worth of them.
 inline double tolerance(base::DType dtype) {
   switch (dtype) {
     case base::DType::tf32:
-    case base::DType::f16: return 1e-2;
-    case base::DType::bf16: return 4e-2;
-    default: return 1e-5;
+    case base::DType::f16:
+      return 1e-2;
+    case base::DType::bf16:
+      return 4e-2;
+    default:
+      return 1e-5;
   }
 }
 
@@ -27,7 +31,8 @@ inline testing::AssertionResult all_near(const float* got, const float* expected
                                          double relative) {
   double largest = 0, worst = 0;
   std::size_t at = 0;
-  for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(double{expected[i]}));
+  for (std::size_t i = 0; i < count; ++i)
+    largest = std::max(largest, std::abs(double{expected[i]}));
   for (std::size_t i = 0; i < count; ++i) {
     const double difference = std::abs(double{got[i]} - double{expected[i]});
     if (difference > worst || !std::isfinite(difference)) {
@@ -49,8 +54,7 @@ struct Rows {
 };
 
 // The same set of coordinates, and near features at each of them.
-inline testing::AssertionResult rows_near(const Rows& got, const Rows& expected,
-                                          double relative) {
+inline testing::AssertionResult rows_near(const Rows& got, const Rows& expected, double relative) {
   if (got.coords.size() != expected.coords.size()) {
     return testing::AssertionFailure()
            << got.coords.size() << " rows, expected " << expected.coords.size();
@@ -68,8 +72,8 @@ inline testing::AssertionResult rows_near(const Rows& got, const Rows& expected,
   for (const auto& c : expected.coords) {
     const auto found = row_of.find(c);
     if (found == row_of.end()) {
-      return testing::AssertionFailure() << "no row at [" << c.batch << ", " << c.x << ", " << c.y
-                                         << ", " << c.z << "]";
+      return testing::AssertionFailure()
+             << "no row at [" << c.batch << ", " << c.x << ", " << c.y << ", " << c.z << "]";
     }
     const auto first = got.features.begin() + static_cast<std::ptrdiff_t>(found->second * channels);
     ordered.insert(ordered.end(), first, first + static_cast<std::ptrdiff_t>(channels));

@@ -114,10 +114,8 @@ class DepthBuffer {
   std::vector<Rgb> colour_;
 };
 
-// Values below which the given shares of a sorted sample lie.
-double quantile(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
+// How many values at either end of a sorted sample are far away: a hundredth, none of a few.
+std::size_t far_count(const std::vector<double>& sorted) { return sorted.size() / 100; }
 
 }  // namespace
 
@@ -138,8 +136,8 @@ std::optional<Subject> subject_of(const io::Cloud& cloud) {
   Subject subject;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     std::sort(values[axis].begin(), values[axis].end());
-    subject.low[axis] = quantile(values[axis], 0.01);
-    subject.high[axis] = quantile(values[axis], 0.99);
+    subject.low[axis] = values[axis][far_count(values[axis])];
+    subject.high[axis] = values[axis][values[axis].size() - 1 - far_count(values[axis])];
   }
   const double extent =
       std::max(subject.high[0] - subject.low[0], subject.high[1] - subject.low[1]);

@@ -5,6 +5,7 @@
 // So an algorithm may branch on known numbers only.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,7 @@ BASE_HD constexpr T apply(Operation operation, T a, T b) {
     case Operation::multiply:
       return a * b;
     case Operation::divide:
-      return a / b;
+      return b == 0 ? std::numeric_limits<T>::max() : a / b;  // steps of a stride 0: no bound
     case Operation::remainder:
       return a % b;
     case Operation::ceil_divide:
@@ -50,11 +51,11 @@ BASE_HD constexpr T apply(Operation operation, T a, T b) {
     case Operation::maximum:
       return a < b ? b : a;
     case Operation::check_multiple:
-      return T(a % b == 0);
+      return T(b != 0 && a % b == 0);
     case Operation::check_less:
       return T(a < b);
     case Operation::check_one_divides:
-      return T(a % b == 0 || b % a == 0);
+      return T((b != 0 && a % b == 0) || (a != 0 && b % a == 0));
   }
   return T(0);
 }

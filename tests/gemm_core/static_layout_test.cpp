@@ -39,7 +39,8 @@ static_assert(size(max_common_vector(Layout<Sizes<4, 2, 4>, Sizes<1, 4, 8>>{},
 static_assert(same(logical_product(Layout<Sizes<2, 2>, Sizes<4, 1>>{}, Line<6, 1>{}),
                    Layout<Tuple<Sizes<2, 2>, Sizes<2, 3>>, Tuple<Sizes<4, 1>, Sizes<2, 8>>>{}));
 static_assert(same(filter(Layout<Sizes<4, 3>, Sizes<0, 1>>{}), Line<3, 1>{}));
-static_assert(sizeof(A62) == 1 && std::is_empty_v<A62>, "a layout that the compiler knows takes no room");
+static_assert(sizeof(A62) == 1 && std::is_empty_v<A62>,
+              "a layout that the compiler knows takes no room");
 
 // ---- values are int only where they fit
 // ---------------------------------------------------------------------------
@@ -96,6 +97,8 @@ TEST(StaticLayout, ComposesAsTheRunTimeFormDoes) {
   expect_same_composition(make_layout(Tuple(6, 2), Tuple(8, 2)), B43{});
   expect_same_composition(make_layout(Tuple(Int<6>{}, 2), Tuple(8, Int<2>{})), B43{});
   expect_same_composition(A62{}, make_layout(Tuple(4, Int<3>{}), Tuple(3, 1)));
+  expect_same_composition(make_layout(Tuple(6, 2), Tuple(8, 2)),
+                          make_layout(Tuple(4, 3), Tuple(0, 2)));
   expect_same_composition(make_layout(20, 2), make_layout(Tuple(5, 4), Tuple(Int<4>{}, 1)));
   expect_same_composition(make_layout(Tuple(10, 2), Tuple(16, 4)),
                           make_layout(Tuple(5, 4), Tuple(1, 5)));

@@ -98,12 +98,13 @@ HWY_INLINE const T* row_of_a(const PanelProduct<T>& p, std::int64_t i) {
   return p.base + (p.source ? p.source[i] : i) * p.pitch;
 }
 
-// Asks for a row that the next group reads.
+// Asks for the start of a row that the next group reads; the processor follows it from there.
 template <class T>
 HWY_INLINE void prefetch_row(const PanelProduct<T>& p, std::int64_t i) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
+  constexpr std::int64_t kLine = 64 / sizeof(T), kLines = 4;
   const T* row = row_of_a(p, std::min(i, p.rows - 1));
-  for (std::int64_t j = 0; j < p.k; j += kLine) hwy::Prefetch(row + j);
+  const std::int64_t end = std::min(p.k, kLines * kLine);
+  for (std::int64_t j = 0; j < end; j += kLine) hwy::Prefetch(row + j);
 }
 
 template <int kRows, class T>
@@ -118,9 +119,7 @@ HWY_INLINE void multiply_group(const PanelProduct<T>& p, std::int64_t first, std
     a[r] = row_of_a(p, i);
     c[r] = p.c + (p.target ? p.target[i] : i) * p.ldc + column;
   }
-  if (column == 0) {
-    for (int r = 0; r < kRows; ++r) prefetch_row(p, first + kRows + r);
-  }
+  for (int r = 0; r < kRows; ++r) prefetch_row(p, first + kRows + r);
   const T* b = p.b + column * p.k;
   std::int64_t rest = columns;
   for (; rest >= width; rest -= width) {

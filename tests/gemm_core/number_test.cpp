@@ -118,6 +118,12 @@ void expect_fused(std::uint32_t seed) {
 TEST(MultiplyAdd, RoundsOnceForNarrowFloats) {
   expect_fused<half_t>(1);
   expect_fused<bf16_t>(2);
+  // 7 * 37 / 256 lies in the middle of two bf16; 2^-60 is past the bits of a double there, yet must
+  // break the tie.
+  const bf16_t seven(7.0f), part(37.0f / 256), below(-std::ldexp(1.0f, -60)),
+      above(std::ldexp(1.0f, -60));
+  EXPECT_EQ(float(multiply_add{}(seven, part, below)), 258.0f / 256);
+  EXPECT_EQ(float(multiply_add{}(seven, part, above)), 260.0f / 256);
   // 1 * 1 + 2^-11 ties; a product that adds 2^-22 more must break the tie upwards.
   const half_t one(1.0f), tiny(std::ldexp(1.0f, -11)), factor(1.0f + std::ldexp(1.0f, -10));
   EXPECT_EQ(float(multiply_add{}(factor, tiny, one)), 1.0f + std::ldexp(1.0f, -10));

@@ -259,7 +259,7 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
   options.rain = random.chance(0.1) ? random.uniform(0, 0.8) : 0.0;
   options.traffic = random.uniform(0.4, 1.8);
   options.people = random.uniform(0.4, 3);
-  options.vegetation = random.uniform(0.5, 1.6);
+  options.vegetation = random.uniform(0.7, 2.5);
   options.clutter = random.uniform(0.3, 2.5);
   options.intensity_spread = 1;
   options.tilt = 0.8;

@@ -1,6 +1,7 @@
 #include "io/ascii_rows.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "io/number_text.hpp"
 
@@ -40,6 +41,7 @@ AsciiRows::AsciiRows(const RecordLayout& layout, std::vector<bool> is_list,
     columns_.push_back(field.is_skipped   ? base::Tensor()
                        : field.count == 1 ? base::Tensor::empty({points}, field.type)
                                           : base::Tensor::empty({points, field.count}, field.type));
+    begins_.push_back(static_cast<char*>(columns_.back().data()));
   }
 }
 
@@ -58,9 +60,7 @@ void AsciiRows::parse(std::string_view line, std::int64_t line_number) {
   for (std::size_t f = 0; f < columns_.size(); ++f) {
     const RecordField& field = layout_.fields[f];
     const std::int64_t element = base::bytes(field.type);
-    char* out = field.is_skipped
-                    ? nullptr
-                    : static_cast<char*>(columns_[f].data()) + filled_ * field.count * element;
+    char* out = field.is_skipped ? nullptr : begins_[f] + filled_ * field.count * element;
     std::int64_t wanted = field.count;
     for (std::int64_t e = 0; e < wanted; ++e) {
       p = skip_separators(p, end);
@@ -81,6 +81,8 @@ void AsciiRows::parse(std::string_view line, std::int64_t line_number) {
                   base::concat("list ", field.name, " has a count of ", quote({p, after})));
         }
         wanted += number.integer;
+      } else if (out != nullptr && field.type == base::DType::f64) {
+        std::memcpy(out + e * element, &number.value, sizeof(double));
       } else if (out != nullptr && !store_number(number, p, after, field.type, out + e * element)) {
         fail_at(line_number, base::concat("field ", field.name, ": ", quote({p, after}),
                                           " does not fit ", base::name(field.type)));

@@ -31,6 +31,7 @@ class AsciiRows {
   std::string_view row_name_;
   std::int64_t filled_ = 0;
   std::vector<base::Tensor> columns_;
+  std::vector<char*> begins_;  // of the columns
 };
 
 bool is_blank(std::string_view line);

@@ -1,7 +1,9 @@
 #include "io/io.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "io/fit_columns.hpp"
 #include "io/format.hpp"
@@ -10,11 +12,24 @@
 namespace io {
 namespace {
 
+// An exponent of all ones carries into the sign bit: integer operations that every vector unit has,
+// unlike a count.
+template <class T>
+bool has_non_finite(const T* values, std::int64_t count) {
+  using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
+  constexpr Word kExponent = std::bit_cast<Word>(std::numeric_limits<T>::infinity());
+  Word carried = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    carried |= (std::bit_cast<Word>(values[i]) & kExponent) + (Word{1} << kMantissa);
+  }
+  return carried >> (8 * sizeof(T) - 1) != 0;
+}
+
 template <class T>
 std::int64_t count_non_finite(const T* values, std::int64_t count) {
-  std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < count; ++i) wrong += !(values[i] - values[i] == 0);
-  return wrong;
+  if (!has_non_finite(values, count)) return 0;
+  return std::count_if(values, values + count, [](T value) { return !std::isfinite(value); });
 }
 
 std::int64_t non_finite_values(const Column& column) {

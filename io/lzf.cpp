@@ -60,7 +60,7 @@ class Input {
 
 void lzf_decompress(ByteStream& in, std::int64_t expected,
                     const std::function<void(std::string_view)>& out) {
-  std::vector<char> buffer(static_cast<std::size_t>(kWindow + kPiece + kLongestMatch));
+  std::vector<char> buffer(static_cast<std::size_t>(kWindow + kPiece + kLongestMatch + 8));
   std::int64_t filled = 0, flushed = 0,
                produced = 0;  // positions in buffer; bytes before `flushed` are history
   Input input(in);
@@ -90,10 +90,15 @@ void lzf_decompress(ByteStream& in, std::int64_t expected,
       ENSURE(distance <= filled, "compressed data are damaged: byte ", input.offset(), " refers ",
              distance, " bytes back, ", produced, " are there");
       check(length);
-      // Source and target may overlap: the copy repeats what it has just written.
-      for (std::int64_t i = 0; i < length; ++i)
-        buffer[static_cast<std::size_t>(filled + i)] =
-            buffer[static_cast<std::size_t>(filled + i - distance)];
+      // Source and target may overlap: the copy repeats what it has just written. The buffer has
+      // room for the last step.
+      char* target = buffer.data() + filled;
+      if (distance >= 8) {
+        for (std::int64_t done = 0; done < length; done += 8)
+          std::memcpy(target + done, target + done - distance, 8);
+      } else {
+        for (std::int64_t done = 0; done < length; ++done) target[done] = target[done - distance];
+      }
       filled += length;
     }
     if (filled >= kWindow + kPiece) flush();

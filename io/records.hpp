@@ -37,6 +37,9 @@ class RecordReader {
   void move_into(Cloud& cloud);
 
  private:
+  bool append_words(const char* records,
+                    std::int64_t count);  // the common layouts, false for others
+
   const RecordLayout& layout_;
   std::int64_t points_, filled_ = 0;
   std::vector<base::Tensor> columns_;

@@ -5,7 +5,7 @@ set(IO_SOURCES
   formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/npz.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
   formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp formats/zip.cpp formats/no_laz.cpp formats/no_e57.cpp)
 if(SPARSECONV_HDF5)
-  list(APPEND IO_SOURCES hdf5_container.cpp hdf5_writer.cpp)
+  list(APPEND IO_SOURCES hdf5_container.cpp hdf5_types.cpp hdf5_writer.cpp)
 else()
   list(APPEND IO_SOURCES no_hdf5.cpp)
 endif()

@@ -109,19 +109,22 @@ bool is_data_line(std::string_view line) {
 
 TextColumn::TextColumn(std::int64_t rows, bool is_real)
     : mode_(is_real ? Mode::real : Mode::whole), rows_(rows) {
-  if (is_real)
+  if (is_real) {
     real_ = base::Tensor::empty({rows}, base::DType::f64);
-  else
-    whole_ = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows));
+    real_values_ = real_.data<double>();
+    return;
+  }
+  whole_ = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows));
 }
 
 void TextColumn::become_real(std::int64_t filled) {
   real_ = base::Tensor::empty({rows_}, base::DType::f64);
-  double* out = rows_ > 0 ? real_.data<double>() : nullptr;
+  real_values_ = real_.data<double>();
   for (std::int64_t i = 0; i < filled; ++i) {
     const std::uint64_t word = whole_[static_cast<std::size_t>(i)];
-    out[i] = mode_ == Mode::unsigned_whole ? static_cast<double>(word)
-                                           : static_cast<double>(static_cast<std::int64_t>(word));
+    real_values_[i] = mode_ == Mode::unsigned_whole
+                          ? static_cast<double>(word)
+                          : static_cast<double>(static_cast<std::int64_t>(word));
   }
   whole_.reset();
   mode_ = Mode::real;
@@ -146,7 +149,7 @@ void TextColumn::put(std::int64_t row, const Number& number, const char* begin, 
     }
     become_real(row);
   }
-  real_.data<double>()[row] = number.value;
+  real_values_[row] = number.value;
 }
 
 base::Tensor TextColumn::take(bool is_colour) {

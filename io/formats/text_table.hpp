@@ -47,6 +47,8 @@ class TextColumn {
   Mode mode_;
   std::int64_t rows_, low_ = 0, high_ = 0;
   base::Tensor real_;
+  double* real_values_ =
+      nullptr;  // of real_; asking the tensor for every value costs more than parsing it
   std::unique_ptr<std::uint64_t[]> whole_;
 };
 

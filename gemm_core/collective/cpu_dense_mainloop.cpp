@@ -15,9 +15,9 @@ namespace {
 
 using base::DType;
 
-// Tile and A block, 96 x 256 floats each, share an L2 of 512 KiB with the panels of B that stream
-// by.
-constexpr std::int64_t kTileM = 96, kTileN = 256;
+// Tile (96 x 512 floats) and A block (96 x 256) share an L2 of 512 KiB with the panels of B that
+// stream by.
+constexpr std::int64_t kTileM = 96, kTileN = 512;
 // Longest chain in one register; see kMaxBlockK of the packed convolution weights.
 constexpr std::int64_t kBlockK = 256;
 // Rows of the packed A block start in different sets of L1.

@@ -111,9 +111,60 @@ void Scene::build() {
   bounds_.clear();
 }
 
-// Surface area heuristic over equal bins of the longest axis of the centres.
+// Equal bins along one axis of the centres, and between which of them a cut is cheapest by the
+// surface area heuristic.
+class Scene::Bins {
+ public:
+  static constexpr std::size_t kCount = 16;
+  Bins(std::span<const Item> items, const Box3& centres, int axis)
+      : axis_(axis), low_(centres.low[axis]), extent_(centres.high[axis] - centres.low[axis]) {
+    boxes_.fill(kNothing);
+    for (const Item& item : items) {
+      const std::size_t bin = bin_of(item);
+      boxes_[bin] = joined(boxes_[bin], item.bounds);
+      ++counts_[bin];
+    }
+  }
+
+  std::size_t bin_of(const Item& item) const {
+    const double place = (item.centre[axis_] - low_) / extent_;
+    return std::min(kCount - 1, static_cast<std::size_t>(place * kCount));
+  }
+
+  // The first and the last bin are never empty, so each side of the cut has items.
+  std::size_t cheapest_cut() const {
+    std::array<double, kCount> cost{};  // of a cut below bin i: area times number, on both sides
+    Box3 box = kNothing;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i + 1 < kCount; ++i) {
+      box = joined(box, boxes_[i]);
+      count += counts_[i];
+      cost[i + 1] = half_area(box) * static_cast<double>(count);
+    }
+    box = kNothing;
+    count = 0;
+    std::size_t cut = 0;
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t i = kCount - 1; i > 0; --i) {
+      box = joined(box, boxes_[i]);
+      count += counts_[i];
+      cost[i] += half_area(box) * static_cast<double>(count);
+      if (cost[i] >= best) continue;
+      best = cost[i];
+      cut = i;
+    }
+    return cut;
+  }
+
+ private:
+  int axis_;
+  double low_, extent_;
+  std::array<Box3, kCount> boxes_;
+  std::array<std::size_t, kCount> counts_{};
+};
+
 void Scene::split(std::span<Item> items, std::uint32_t first) {
-  constexpr std::size_t kLeaf = 3, kBins = 16;
+  constexpr std::size_t kLeaf = 3;
   Box3 bounds = kNothing, centres = kNothing;
   for (const Item& item : items) {
     bounds = joined(bounds, item.bounds);
@@ -132,42 +183,10 @@ void Scene::split(std::span<Item> items, std::uint32_t first) {
     nodes_[self].count = static_cast<std::uint16_t>(items.size());
     return;
   }
-  const auto bin_of = [&](const Item& item) {
-    const double place = (item.centre[axis] - centres.low[axis]) / extent[axis];
-    return std::min(kBins - 1, static_cast<std::size_t>(place * kBins));
-  };
-  std::array<Box3, kBins> boxes;
-  boxes.fill(kNothing);
-  std::array<std::size_t, kBins> counts{};
-  for (const Item& item : items) {
-    const std::size_t bin = bin_of(item);
-    boxes[bin] = joined(boxes[bin], item.bounds);
-    ++counts[bin];
-  }
-  std::array<double, kBins> cost{};  // of a cut below bin i
-  Box3 box = kNothing;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i + 1 < kBins; ++i) {
-    box = joined(box, boxes[i]);
-    count += counts[i];
-    cost[i + 1] = count == 0 ? 1e300 : half_area(box) * static_cast<double>(count);
-  }
-  box = kNothing;
-  count = 0;
-  std::size_t cut = 0;
-  double best = std::numeric_limits<double>::infinity();
-  for (std::size_t i = kBins - 1; i > 0; --i) {
-    box = joined(box, boxes[i]);
-    count += counts[i];
-    if (count == 0 || cost[i] > 1e299) continue;
-    cost[i] += half_area(box) * static_cast<double>(count);
-    if (cost[i] < best) {
-      best = cost[i];
-      cut = i;
-    }
-  }
-  const auto middle = std::stable_partition(items.begin(), items.end(),
-                                            [&](const Item& i) { return bin_of(i) < cut; });
+  const Bins bins(items, centres, axis);
+  const std::size_t cut = bins.cheapest_cut();
+  const auto middle = std::stable_partition(
+      items.begin(), items.end(), [&](const Item& item) { return bins.bin_of(item) < cut; });
   const auto left = static_cast<std::size_t>(middle - items.begin());
   nodes_[self].axis = static_cast<std::uint16_t>(axis);
   split(items.first(left), first);

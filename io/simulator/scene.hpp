@@ -108,6 +108,7 @@ class Scene {
     std::uint16_t axis = 0;
   };
   struct Item;
+  class Bins;
   void add(Primitive primitive, const Box3& bounds);
   void split(std::span<Item> items, std::uint32_t first);
   void visit_leaf(const Node& node, const Ray& ray, Hit& best) const;

@@ -13,7 +13,7 @@ struct Coord {
   std::int32_t batch = 0, x = 0, y = 0, z = 0;
   friend bool operator==(const Coord&, const Coord&) = default;
   friend auto operator<=>(const Coord&, const Coord&) = default;
-  std::int32_t operator[](int axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
+  constexpr std::int32_t operator[](int axis) const { return axis == 0 ? x : axis == 1 ? y : z; }
 };
 static_assert(sizeof(Coord) == 16);
 

@@ -1,5 +1,5 @@
-// A frame's maps built by the steps of sparseconv/cuda, on the device or one after the other on the host, and copied to
-// where tests can read them.
+// A frame's maps built by the steps of sparseconv/cuda, on the device or one after the other on the
+// host, and copied to where tests can read them.
 #pragma once
 #include <vector>
 
@@ -11,7 +11,8 @@ struct BuiltMap {
   std::vector<std::int32_t> canonical;  // [taps][row_capacity], empty where there is none
   std::int64_t row_capacity = 0, capacity = 0;
   int taps = 0;
-  std::vector<std::int32_t> neighbours, rows, plane_begin;  // as GatherTable, empty without an order
+  std::vector<std::int32_t> neighbours, rows,
+      plane_begin;  // as GatherTable, empty without an order
   std::vector<std::uint32_t> group_masks;
 };
 

@@ -9,7 +9,8 @@ namespace sc = sparseconv::cuda;
 template <class T>
 std::vector<T> copy(const T* from, std::int64_t count) {
   std::vector<T> to(from == nullptr ? 0 : static_cast<std::size_t>(count));
-  if (!to.empty()) CUDA_CHECK(cudaMemcpy(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost));
+  if (!to.empty())
+    CUDA_CHECK(cudaMemcpy(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost));
   return to;
 }
 
@@ -20,14 +21,19 @@ BuiltFrame build_on_device(const FrameCase& c, int builds) {
   sc::FrameMaps maps(c.spec);
   maps.reserve(c.capacity);
   for (int build = 0; build < builds; ++build) {
-    maps.build({.keys = c.keys.data(), .rows = static_cast<std::int64_t>(c.keys.size()), .batch_size = c.batch_size,
-                .spatial_shape = c.spatial_shape}, stream.get());
+    maps.build({.keys = c.keys.data(),
+                .rows = static_cast<std::int64_t>(c.keys.size()),
+                .batch_size = c.batch_size,
+                .spatial_shape = c.spatial_shape},
+               stream.get());
   }
   stream.synchronize();
   BuiltFrame built;
   built.sizes = maps.check(copy(maps.status(), static_cast<std::int64_t>(maps.status_size())));
   for (int s = 0; s < static_cast<int>(c.spec.sets.size()); ++s) {
-    built.keys.push_back(copy(maps.keys(s), std::min<std::int64_t>(built.sizes.rows[static_cast<std::size_t>(s)], maps.row_capacity(s))));
+    built.keys.push_back(
+        copy(maps.keys(s), std::min<std::int64_t>(built.sizes.rows[static_cast<std::size_t>(s)],
+                                                  maps.row_capacity(s))));
   }
   built.rank_to_row = copy(maps.rank_to_row(0), static_cast<std::int64_t>(built.keys[0].size()));
   for (int m = 0; m < static_cast<int>(c.spec.maps.size()); ++m) {

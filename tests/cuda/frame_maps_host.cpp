@@ -16,7 +16,8 @@ class HostRunner {
     for (int job = 0; job < jobs; ++job) {
       const std::int32_t size = step.size(job);
       ensure_fits(size <= max_size);
-      for (std::int32_t i = 0; i < (size + sc::kWarp - 1) / sc::kWarp * sc::kWarp; ++i) step(job, i, i < size);
+      for (std::int32_t i = 0; i < (size + sc::kWarp - 1) / sc::kWarp * sc::kWarp; ++i)
+        step(job, i, i < size);
     }
   }
   void scan(const sc::Pyramid& pyramid, sc::LevelRows* rows, std::int32_t items) {
@@ -28,13 +29,15 @@ class HostRunner {
     for (std::int32_t i = 0; i < items; ++i) sums[i] = sum += cells(i);
   }
   template <class SortKey>
-  void sort(const SortKey* keys, SortKey* sorted_keys, const std::int32_t* values, std::int32_t* sorted_values,
-            std::int64_t items, int bits) {
-    const SortKey mask = bits == static_cast<int>(8 * sizeof(SortKey)) ? ~SortKey{0} : (SortKey{1} << bits) - 1;
+  void sort(const SortKey* keys, SortKey* sorted_keys, const std::int32_t* values,
+            std::int32_t* sorted_values, std::int64_t items, int bits) {
+    const SortKey mask =
+        bits == static_cast<int>(8 * sizeof(SortKey)) ? ~SortKey{0} : (SortKey{1} << bits) - 1;
     std::vector<std::int64_t> order(static_cast<std::size_t>(items));
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::int64_t a, std::int64_t b) { return (keys[a] & mask) < (keys[b] & mask); });
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      return (keys[a] & mask) < (keys[b] & mask);
+    });
     for (std::int64_t i = 0; i < items; ++i) {
       sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
       sorted_values[i] = values[order[static_cast<std::size_t>(i)]];
@@ -56,9 +59,10 @@ BuiltFrame build_on_host(const FrameCase& c, int builds) {
   sc::check_spec(c.spec);
   const auto sizes = sc::lay_out(c.spec, c.capacity, sc::Arena()).arena.used();
   // Nothing may rely on memory that was not written: it holds 0xa5 at first.
-  std::vector<std::uint64_t> memory((sizes[0] + sizes[1] + sizes[2] + sizes[3]) / 8 + 1, 0xa5a5a5a5a5a5a5a5ull);
-  const sc::FrameLayout frame =
-      sc::lay_out(c.spec, c.capacity, sc::Arena(reinterpret_cast<std::uint8_t*>(memory.data()), sizes));
+  std::vector<std::uint64_t> memory((sizes[0] + sizes[1] + sizes[2] + sizes[3]) / 8 + 1,
+                                    0xa5a5a5a5a5a5a5a5ull);
+  const sc::FrameLayout frame = sc::lay_out(
+      c.spec, c.capacity, sc::Arena(reinterpret_cast<std::uint8_t*>(memory.data()), sizes));
   std::copy(frame.tabled.begin(), frame.tabled.end(), frame.tabled_jobs);
   std::copy(frame.orders.begin(), frame.orders.end(), frame.order_jobs);
   std::copy(frame.canonicals.begin(), frame.canonicals.end(), frame.canonical_jobs);
@@ -70,7 +74,8 @@ BuiltFrame build_on_host(const FrameCase& c, int builds) {
     std::fill_n(frame.arena.begin(sc::Arena::zeros), sizes[sc::Arena::zeros], std::uint8_t{0});
     std::copy(c.keys.begin(), c.keys.end(), first.rows != nullptr ? frame.input_keys : first.keys);
     *first.count = static_cast<std::int32_t>(c.keys.size());
-    sc::build_frame(runner, c.spec, frame, {.batch_size = c.batch_size, .spatial_shape = c.spatial_shape});
+    sc::build_frame(runner, c.spec, frame,
+                    {.batch_size = c.batch_size, .spatial_shape = c.spatial_shape});
   }
   BuiltFrame built;
   built.sizes = sc::read_status(frame, {frame.status, 2 * c.spec.sets.size()});

@@ -1,0 +1,76 @@
+// The device's hash map: blocks of 4x4x4 cells as in hash_map.hpp, with masks and first ranks. Ids
+// are cleared before a build (all ones = free), payloads only where blocks grow cell by cell.
+#pragma once
+#include "sparseconv/coord.hpp"
+#include "sparseconv/cuda/step.cuh"
+#include "sparseconv/hash_map.hpp"
+
+namespace sparseconv::cuda {
+
+using detail::kBlockBits;
+inline constexpr Key kFreeSlot = ~Key{0};
+
+struct alignas(16) BlockPayload {
+  std::uint64_t mask;
+  std::int32_t first;  // rank of the block's first key
+  std::int32_t unused;
+};
+
+struct BlockTable {
+  Key* ids = nullptr;
+  BlockPayload* payloads = nullptr;
+  std::int32_t slots = 0;  // power of two, at least 16
+  std::int32_t shift = 0;  // 64 - log2(slots / 8)
+
+  // Slot of `id`, taken where it is new; -1 when the table is full.
+  SPARSECONV_DEVICE std::int32_t insert(Key id) const {
+    auto slot = static_cast<std::int32_t>(detail::home_slot(id, shift));
+    for (std::int32_t probe = 0; probe < slots; ++probe) {
+      const Key before = compare_and_swap(ids + slot, kFreeSlot, id);
+      if (before == kFreeSlot || before == id) return slot;
+      slot = (slot + 1) & (slots - 1);
+    }
+    return -1;
+  }
+
+  // Mask 0 where the block is absent.
+  SPARSECONV_DEVICE BlockPayload find(Key id) const {
+    auto slot = static_cast<std::int32_t>(detail::home_slot(id, shift));
+    for (std::int32_t probe = 0; probe < slots; ++probe) {
+      const Key there = ids[slot];
+      if (there == id) return payloads[slot];
+      if (there == kFreeSlot) break;
+      slot = (slot + 1) & (slots - 1);
+    }
+    return {0, 0, 0};
+  }
+};
+
+// Slots for at most `blocks` blocks: never more than 80 % full.
+constexpr std::int64_t slots_for(std::int64_t blocks) {
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(blocks + blocks / 4 + 16)));
+}
+
+// Coordinates on the device. Ranks number the sorted keys, rows the caller's order.
+struct CoordinateView {
+  Key* keys = nullptr;           // [capacity] ascending, distinct
+  std::int32_t* rows = nullptr;  // [capacity] row of a rank; null: the rank
+  std::int32_t* count =
+      nullptr;  // rows there would be; a set of more than `capacity` counts as empty
+  std::int32_t capacity = 0;
+  BlockTable table;
+
+  SPARSECONV_DEVICE std::int32_t size() const { return *count <= capacity ? *count : 0; }
+  SPARSECONV_DEVICE std::int32_t row(std::int32_t rank) const {
+    return rows == nullptr ? rank : rows[rank];
+  }
+  // Row of a key, or -1.
+  SPARSECONV_DEVICE std::int32_t row_in(const BlockPayload& block, int cell) const {
+    const std::uint64_t bit = std::uint64_t{1} << cell;
+    if ((block.mask & bit) == 0) return -1;
+    return row(block.first + bit_count(block.mask & (bit - 1)));
+  }
+};
+
+}  // namespace sparseconv::cuda

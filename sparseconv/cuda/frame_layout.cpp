@@ -1,0 +1,332 @@
+#include "sparseconv/cuda/frame_layout.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace sparseconv::cuda {
+namespace {
+
+constexpr std::int64_t kMaxRows =
+    gemm_core::kSlotRow / 4;  // three planes of slots still number in 29 bits
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::int64_t aligned(std::int64_t rows) {
+  return (rows + gemm_core::kSlotAlignment - 1) / gemm_core::kSlotAlignment *
+         gemm_core::kSlotAlignment;
+}
+
+BlockTable take_table(Arena& arena, std::int64_t rows, Arena::Region payloads) {
+  BlockTable table;
+  table.slots = static_cast<std::int32_t>(slots_for(rows));
+  table.shift = 64 - std::countr_zero(static_cast<std::uint32_t>(table.slots / 8));
+  table.ids = arena.take<Key>(Arena::ones, table.slots);
+  table.payloads = arena.take<BlockPayload>(payloads, table.slots);
+  return table;
+}
+
+class Planner {
+ public:
+  Planner(const FrameSpec& spec, const FrameCapacity& capacity, Arena arena)
+      : spec_(spec), capacity_(capacity) {
+    frame_.arena = arena;
+  }
+
+  FrameLayout run() {
+    place_sets();
+    place_maps();
+    place_batches();
+    place_jobs();
+    return std::move(frame_);
+  }
+
+ private:
+  bool is_halved(int set) const {
+    return spec_.sets[at(set)].kind == SetSpec::Kind::strided &&
+           detail::is_halving(spec_.sets[at(set)].geometry);
+  }
+
+  void place_sets() {
+    const auto sets = static_cast<std::int64_t>(spec_.sets.size());
+    frame_.status = frame_.arena.take<std::int32_t>(Arena::zeros, 2 * sets);
+    frame_.sets.resize(spec_.sets.size());
+    first_child_.resize(spec_.sets.size());
+    parent_.resize(spec_.sets.size());
+    stage_of_.assign(spec_.sets.size(), -1);
+    for (int s = 0; s < static_cast<int>(sets); ++s) {
+      CoordinateView& set = frame_.sets[at(s)];
+      const bool is_sorted_source = s == 0 || is_halved(s);
+      set.capacity = static_cast<std::int32_t>(aligned(capacity_.rows[at(s)]));
+      set.keys = frame_.arena.take<Key>(Arena::plain, set.capacity);
+      set.count = frame_.status == nullptr ? nullptr : frame_.status + s;
+      set.table =
+          take_table(frame_.arena, set.capacity, is_sorted_source ? Arena::plain : Arena::zeros);
+      if (s == 0 && !capacity_.is_input_sorted) place_unsorted(set);
+      if (s > 0) is_halved(s) ? add_level(s) : add_general(s);
+      if (is_sorted_source) frame_.tabled.push_back(set);
+    }
+  }
+
+  void place_unsorted(CoordinateView& set) {
+    set.rows = frame_.arena.take<std::int32_t>(Arena::plain, set.capacity);
+    frame_.input_keys = frame_.arena.take<Key>(Arena::plain, set.capacity);
+    frame_.input_ranks = frame_.arena.take<std::int32_t>(Arena::plain, set.capacity);
+  }
+
+  // A level goes on with the pyramid that ends in its source, or begins one.
+  void add_level(int s) {
+    const int source = spec_.sets[at(s)].source;
+    const CoordinateView& below = frame_.sets[at(source)];
+    int stage = stage_of_[at(source)];
+    const bool goes_on = stage >= 0 && frame_.stages[at(stage)].is_pyramid &&
+                         frame_.stages[at(stage)].sets.back() == source &&
+                         frame_.stages[at(stage)].pyramid.depth < kMaxHalvings;
+    if (!goes_on) {
+      stage = static_cast<int>(frame_.stages.size());
+      SetStage& made = frame_.stages.emplace_back();
+      made.is_pyramid = true;
+      made.source = source;
+      made.pyramid.source = below;
+      made.level_rows = frame_.arena.take<LevelRows>(Arena::plain, below.capacity);
+    }
+    first_child_[at(s)] =
+        frame_.arena.take<std::int32_t>(Arena::plain, frame_.sets[at(s)].capacity);
+    parent_[at(s)] = frame_.arena.take<std::int32_t>(Arena::plain, below.capacity);
+    SetStage& pyramid = frame_.stages[at(stage)];
+    pyramid.sets.push_back(s);
+    const int level = pyramid.pyramid.depth++;
+    pyramid.pyramid.level[level] = frame_.sets[at(s)];
+    pyramid.pyramid.first_child[level] = first_child_[at(s)];
+    pyramid.pyramid.parent[level] = parent_[at(s)];
+    stage_of_[at(s)] = stage;
+  }
+
+  void add_general(int s) {
+    const SetSpec& spec = spec_.sets[at(s)];
+    Arena& arena = frame_.arena;
+    stage_of_[at(s)] = static_cast<int>(frame_.stages.size());
+    SetStage& stage = frame_.stages.emplace_back();
+    stage.sets = {s};
+    stage.source = spec.source;
+    stage.geometry = spec.geometry;
+    stage.is_strided = spec.kind == SetSpec::Kind::strided;
+    const std::int64_t slots = frame_.sets[at(s)].table.slots;
+    stage.ids = arena.take<Key>(Arena::ones, slots);
+    stage.sorted_ids = arena.take<Key>(Arena::plain, slots);
+    stage.slots = arena.take<std::int32_t>(Arena::plain, slots);
+    stage.sorted_slots = arena.take<std::int32_t>(Arena::plain, slots);
+    stage.sums = arena.take<std::int32_t>(Arena::plain, slots);
+    stage.blocks = arena.take<std::int32_t>(Arena::zeros, 1);
+    stage.full = arena.take<std::int32_t>(Arena::zeros, 1);
+    stage.errors = frame_.status == nullptr ? nullptr : frame_.status + spec_.sets.size() + at(s);
+  }
+
+  MapSource source_of(const MapSpec& map) const {
+    MapSource source;
+    source.input = frame_.sets[at(map.input)];
+    source.output = frame_.sets[at(map.output)];
+    source.geometry = map.geometry;
+    source.taps = map.geometry.taps();
+    constexpr std::array<int, 3> three{3, 3, 3}, one{1, 1, 1};
+    if (map.kind == KernelMap::Kind::transposed) {
+      source.kind = MapSource::Kind::transposed;
+    } else if (map.input == map.output && map.geometry.kernel == three &&
+               map.geometry.stride == one && map.geometry.padding == one &&
+               map.geometry.dilation == one) {
+      source.kind = MapSource::Kind::adjacent;
+    } else if (is_level_of(map)) {
+      source.kind = MapSource::Kind::halving;
+      source.link = first_child_[at(map.output)];
+    }
+    return source;
+  }
+
+  // Whether the map leads from a set to the level that halving it made.
+  bool is_level_of(const MapSpec& map) const {
+    return detail::is_halving(map.geometry) && is_halved(map.output) &&
+           spec_.sets[at(map.output)].source == map.input;
+  }
+
+  std::int32_t* canonical_of(int m) {
+    CanonicalJob& table = frame_.tables[at(m)];
+    if (table.pitch == 0) {
+      table.source = source_of(spec_.maps[at(m)]);
+      table.pitch = table.source.output.capacity;
+      table.table = frame_.arena.take<std::int32_t>(Arena::plain, table.source.taps * table.pitch);
+      frame_.canonicals.push_back(table);
+    }
+    return table.table;
+  }
+
+  MapSource inverse_of(int m) {
+    const MapSpec& map = spec_.maps[at(m)];
+    const MapSpec& forward = spec_.maps[at(map.forward)];
+    MapSource source;
+    source.input = frame_.sets[at(map.input)];
+    source.output = frame_.sets[at(map.output)];
+    source.geometry = forward.geometry;
+    source.taps = forward.geometry.taps();
+    if (is_level_of(forward)) {
+      source.kind = MapSource::Kind::halving_inverse;
+      source.link = parent_[at(forward.output)];
+      return source;
+    }
+    InvertJob invert;
+    invert.forward = canonical_of(map.forward);
+    invert.output = frame_.sets[at(forward.output)];
+    invert.forward_pitch = invert.output.capacity;
+    invert.taps = source.taps;
+    invert.inverse_pitch = source.output.capacity;
+    invert.inverse =
+        frame_.arena.take<std::int32_t>(Arena::ones, source.taps * invert.inverse_pitch);
+    frame_.inverts.push_back(invert);
+    source.kind = MapSource::Kind::table;
+    source.table = invert.inverse;
+    source.pitch = invert.inverse_pitch;
+    return source;
+  }
+
+  void place_maps() {
+    frame_.tables.resize(spec_.maps.size());
+    for (int m = 0; m < static_cast<int>(spec_.maps.size()); ++m) {
+      const MapSpec& map = spec_.maps[at(m)];
+      const bool is_inverse = map.kind == KernelMap::Kind::inverse;
+      const MapSource source = is_inverse ? inverse_of(m) : source_of(map);
+      CanonicalJob& canonical = frame_.tables[at(m)];
+      if (source.kind == MapSource::Kind::table) {
+        canonical = {source, const_cast<std::int32_t*>(source.table), source.pitch};
+      } else if (map.needs_canonical && is_inverse) {
+        canonical.source = source;
+        canonical.pitch = source.output.capacity;
+        canonical.table =
+            frame_.arena.take<std::int32_t>(Arena::plain, source.taps * canonical.pitch);
+        frame_.canonicals.push_back(canonical);
+      } else if (map.needs_canonical) {
+        canonical_of(m);
+      }
+      frame_.order_of_map.push_back(
+          map.order == RowOrder::none ? -1 : static_cast<int>(frame_.orders.size()));
+      if (map.order != RowOrder::none) add_order(map, source);
+    }
+  }
+
+  void add_order(const MapSpec& map, const MapSource& source) {
+    Arena& arena = frame_.arena;
+    OrderJob order;
+    order.source = source;
+    order.is_planes = map.order == RowOrder::planes ? 1 : 0;
+    const std::int64_t rows = source.output.capacity;
+    order.capacity = order.is_planes != 0 ? 3 * rows : rows;
+    order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
+    order.counters = arena.take<std::int32_t>(Arena::zeros, kTallies * kCounters);
+    order.positions = arena.take<std::int32_t>(Arena::plain, kWarp);
+    order.neighbours = arena.take<std::int32_t>(Arena::plain, source.taps * order.capacity);
+    order.rows = arena.take<std::int32_t>(Arena::plain, order.capacity);
+    order.plane_begin = arena.take<std::int32_t>(Arena::plain, 5);
+    order.group_masks =
+        arena.take<std::uint32_t>(Arena::zeros, order.capacity / gemm_core::kSlotGroup);
+    frame_.orders.push_back(order);
+  }
+
+  void place_batches() {
+    for (int j = 0; j < static_cast<int>(frame_.orders.size()); ++j) {
+      OrderJob& order = frame_.orders[at(j)];
+      const std::int32_t segments = order.is_planes != 0 ? kPlaneSegments : 1;
+      if (frame_.batches.empty() || frame_.batches.back().segments + segments > kMaxSegments) {
+        frame_.batches.emplace_back().first = j;
+      }
+      OrderBatch& batch = frame_.batches.back();
+      order.first_segment = batch.segments;
+      order.first_item = batch.items;
+      ++batch.count;
+      batch.segments += segments;
+      batch.items += order.capacity;
+      batch.max_rows = std::max(batch.max_rows, order.source.output.capacity);
+      batch.max_slots = std::max(batch.max_slots, static_cast<std::int32_t>(order.capacity));
+    }
+    for (OrderBatch& batch : frame_.batches) {
+      batch.keys = frame_.arena.take<std::uint32_t>(Arena::plain, batch.items);
+      batch.sorted_keys = frame_.arena.take<std::uint32_t>(Arena::plain, batch.items);
+      batch.values = frame_.arena.take<std::int32_t>(Arena::plain, batch.items);
+      batch.sorted_values = frame_.arena.take<std::int32_t>(Arena::plain, batch.items);
+      batch.segment_begin = frame_.arena.take<std::int32_t>(Arena::plain, kMaxSegments);
+    }
+  }
+
+  template <class Job>
+  Job* take_jobs(const std::vector<Job>& jobs) {
+    return frame_.arena.take<Job>(Arena::constant, static_cast<std::int64_t>(jobs.size()));
+  }
+  void place_jobs() {
+    frame_.tabled_jobs = take_jobs(frame_.tabled);
+    frame_.order_jobs = take_jobs(frame_.orders);
+    frame_.canonical_jobs = take_jobs(frame_.canonicals);
+    frame_.invert_jobs = take_jobs(frame_.inverts);
+  }
+
+  const FrameSpec& spec_;
+  const FrameCapacity& capacity_;
+  FrameLayout frame_;
+  std::vector<std::int32_t*> first_child_, parent_;  // by the coarser set
+  std::vector<int> stage_of_;
+};
+
+void check_map(const FrameSpec& spec, int m) {
+  const MapSpec& map = spec.maps[at(m)];
+  const int sets = static_cast<int>(spec.sets.size());
+  ENSURE(map.input >= 0 && map.input < sets && map.output >= 0 && map.output < sets,
+         "frame maps: map ", m, " leads from set ", map.input, " to ", map.output, ", there are ",
+         sets);
+  map.geometry.check("frame maps");
+  const int taps = map.geometry.taps();
+  ENSURE(map.order == RowOrder::none || taps <= gemm_core::kMaxMaskedTaps, "frame maps: map ", m,
+         " has ", taps, " taps, an order takes at most ", gemm_core::kMaxMaskedTaps);
+  ENSURE(map.order != RowOrder::planes || taps == 27, "frame maps: map ", m, " has ", taps,
+         " taps, planes take 27");
+  if (map.kind != KernelMap::Kind::inverse) return;
+  ENSURE(map.forward >= 0 && map.forward < m, "frame maps: inverse map ", m, " of map ",
+         map.forward);
+  const MapSpec& forward = spec.maps[at(map.forward)];
+  ENSURE(forward.kind != KernelMap::Kind::inverse && forward.input == map.output &&
+             forward.output == map.input && forward.geometry == map.geometry,
+         "frame maps: map ", m, " is not the inverse of map ", map.forward);
+}
+
+}  // namespace
+
+void check_spec(const FrameSpec& spec) {
+  ENSURE(!spec.sets.empty(), "frame maps: no coordinate sets");
+  for (int s = 0; s < static_cast<int>(spec.sets.size()); ++s) {
+    const SetSpec& set = spec.sets[at(s)];
+    ENSURE((set.kind == SetSpec::Kind::input) == (s == 0), "frame maps: set ", s,
+           ": set 0 alone is the input");
+    if (s == 0) continue;
+    ENSURE(set.source >= 0 && set.source < s, "frame maps: set ", s, " is made from set ",
+           set.source);
+    set.geometry.check("frame maps");
+  }
+  for (int m = 0; m < static_cast<int>(spec.maps.size()); ++m) check_map(spec, m);
+}
+
+FrameMaps::Sizes read_status(const FrameLayout& frame, std::span<const std::int32_t> status) {
+  FrameMaps::Sizes sizes;
+  for (std::size_t s = 0; s < frame.sets.size(); ++s) {
+    ENSURE(status[frame.sets.size() + s] != kOutsideKeyRange, "coordinates: an output of set ", s,
+           " is outside the key range, ", kAxisMin, "..", kAxisMax, " on every axis");
+    sizes.rows.push_back(status[s]);
+    sizes.exceeds = sizes.exceeds || status[s] > frame.sets[s].capacity;
+  }
+  return sizes;
+}
+
+FrameLayout lay_out(const FrameSpec& spec, const FrameCapacity& capacity, Arena arena) {
+  ENSURE(capacity.rows.size() == spec.sets.size(), "frame maps: ", capacity.rows.size(),
+         " capacities for ", spec.sets.size(), " sets");
+  for (const std::int64_t rows : capacity.rows) {
+    ENSURE(rows >= 0 && rows <= kMaxRows, "frame maps: a capacity of ", rows, " rows is not in 0..",
+           kMaxRows);
+  }
+  return Planner(spec, capacity, arena).run();
+}
+
+}  // namespace sparseconv::cuda

@@ -1,0 +1,212 @@
+#include <cuda_runtime.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/base/cuda/resources.hpp"
+#include "sparseconv/cuda/frame_build.cuh"
+
+namespace sparseconv::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class Step>
+__global__ void __launch_bounds__(kThreads) map_step(const __grid_constant__ Step step) {
+  const auto job = static_cast<int>(blockIdx.y);
+  const std::int32_t size = step.size(job);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads;
+  if (first >= size) return;
+  const std::int64_t i = first + threadIdx.x;
+  step(job, static_cast<std::int32_t>(i), i < size);
+}
+
+struct FirstOfRows {
+  Pyramid pyramid;
+  __host__ __device__ LevelRows operator()(std::int32_t i) const {
+    return pyramid.first_of_rows(i);
+  }
+};
+
+struct AddRows {
+  __host__ __device__ LevelRows operator()(const LevelRows& a, const LevelRows& b) const {
+    return a + b;
+  }
+};
+
+// Scratch of the library's scans and sorts: one piece, as large as the largest needs; `measure`
+// finds that.
+class Scratch {
+ public:
+  template <class Call>  // cudaError_t call(void* scratch, std::size_t& bytes)
+  void operator()(const Call& call) {
+    std::size_t bytes = 0;
+    CUDA_CHECK(call(static_cast<void*>(nullptr), bytes));
+    needed_ = std::max(needed_, bytes);
+    if (is_measuring) return;
+    ENSURE(bytes <= memory_.size(), "frame maps: scratch of ", bytes, " bytes in ", memory_.size());
+    CUDA_CHECK(call(static_cast<void*>(memory_.data()), bytes));
+  }
+  void allocate() {
+    if (needed_ > memory_.size()) memory_ = base::cuda::Buffer<std::uint8_t>(needed_);
+  }
+  std::size_t nbytes() const { return memory_.nbytes(); }
+  bool is_measuring = false;
+
+ private:
+  std::size_t needed_ = 0;
+  base::cuda::Buffer<std::uint8_t> memory_;
+};
+
+class DeviceRunner {
+ public:
+  DeviceRunner(Scratch& scratch, cudaStream_t stream) : scratch_(scratch), stream_(stream) {}
+
+  template <class Step>
+  void run(const Step& step, std::int64_t max_size, int jobs) {
+    if (scratch_.is_measuring) return;
+    const auto blocks = static_cast<unsigned>((max_size + kThreads - 1) / kThreads);
+    base::cuda::launch(map_step<Step>,
+                       {.grid = dim3(blocks, static_cast<unsigned>(jobs)), .block = dim3(kThreads)},
+                       stream_, step);
+  }
+  void scan(const Pyramid& pyramid, LevelRows* rows, std::int32_t items) {
+    const auto flags = thrust::make_transform_iterator(
+        thrust::make_counting_iterator(std::int32_t{0}), FirstOfRows{pyramid});
+    scratch_([&](void* at, std::size_t& bytes) {
+      return cub::DeviceScan::InclusiveScan(at, bytes, flags, rows, AddRows{}, items, stream_);
+    });
+  }
+  void scan(const BlockCells& cells, std::int32_t* sums, std::int32_t items) {
+    const auto counts =
+        thrust::make_transform_iterator(thrust::make_counting_iterator(std::int32_t{0}), cells);
+    scratch_([&](void* at, std::size_t& bytes) {
+      return cub::DeviceScan::InclusiveSum(at, bytes, counts, sums, items, stream_);
+    });
+  }
+  template <class SortKey>
+  void sort(const SortKey* keys, SortKey* sorted_keys, const std::int32_t* values,
+            std::int32_t* sorted_values, std::int64_t items, int bits) {
+    scratch_([&](void* at, std::size_t& bytes) {
+      return cub::DeviceRadixSort::SortPairs(at, bytes, keys, sorted_keys, values, sorted_values,
+                                             items, 0, bits, stream_);
+    });
+  }
+
+ private:
+  Scratch& scratch_;
+  cudaStream_t stream_;
+};
+
+template <class T>
+void upload_jobs(T* to, const std::vector<T>& jobs) {
+  if (!jobs.empty())
+    CUDA_CHECK(cudaMemcpy(to, jobs.data(), jobs.size() * sizeof(T), cudaMemcpyHostToDevice));
+}
+
+}  // namespace
+
+struct FrameMaps::Impl {
+  FrameSpec spec;
+  FrameLayout frame;
+  base::cuda::Buffer<std::uint8_t> memory;
+  Scratch scratch;
+};
+
+FrameMaps::FrameMaps(FrameSpec spec) : impl_(std::make_unique<Impl>()) {
+  check_spec(spec);
+  impl_->spec = std::move(spec);
+}
+FrameMaps::~FrameMaps() = default;
+FrameMaps::FrameMaps(FrameMaps&&) noexcept = default;
+FrameMaps& FrameMaps::operator=(FrameMaps&&) noexcept = default;
+
+void FrameMaps::reserve(const FrameCapacity& capacity) {
+  const auto sizes = lay_out(impl_->spec, capacity, Arena()).arena.used();
+  std::size_t bytes = 0;
+  for (const std::size_t size : sizes) bytes += size;
+  if (bytes > impl_->memory.size()) {
+    impl_->memory.reset();  // before the larger one is asked for
+    impl_->memory = base::cuda::Buffer<std::uint8_t>(bytes);
+  }
+  impl_->frame = lay_out(impl_->spec, capacity, Arena(impl_->memory.data(), sizes));
+  const FrameLayout& frame = impl_->frame;
+  upload_jobs(frame.tabled_jobs, frame.tabled);
+  upload_jobs(frame.order_jobs, frame.orders);
+  upload_jobs(frame.canonical_jobs, frame.canonicals);
+  upload_jobs(frame.invert_jobs, frame.inverts);
+  impl_->scratch.is_measuring = true;
+  DeviceRunner runner(impl_->scratch, nullptr);
+  build_frame(runner, impl_->spec, frame, {});
+  impl_->scratch.is_measuring = false;
+  impl_->scratch.allocate();
+}
+
+void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) {
+  const FrameLayout& frame = impl_->frame;
+  ENSURE(!frame.sets.empty(), "frame maps: build() before reserve()");
+  const CoordinateView& first = frame.sets.front();
+  ENSURE(input.rows >= 0 && input.rows <= first.capacity, "frame maps: ", input.rows,
+         " rows, the capacity is ", first.capacity);
+  ENSURE(input.batch_size >= 0 && input.batch_size <= kBatchMax + 1, "frame maps: batch size ",
+         input.batch_size);
+  const Arena& arena = frame.arena;
+  CUDA_CHECK(cudaMemsetAsync(arena.begin(Arena::ones), 0xff, arena.used()[Arena::ones], stream));
+  CUDA_CHECK(cudaMemsetAsync(arena.begin(Arena::zeros), 0, arena.used()[Arena::zeros], stream));
+  Key* keys = first.rows != nullptr ? frame.input_keys : first.keys;
+  if (input.rows > 0) {
+    CUDA_CHECK(cudaMemcpyAsync(keys, input.keys, static_cast<std::size_t>(input.rows) * sizeof(Key),
+                               cudaMemcpyDefault, stream));
+  }
+  DeviceRunner runner(impl_->scratch, stream);
+  if (input.device_rows != nullptr) {
+    CUDA_CHECK(cudaMemcpyAsync(first.count, input.device_rows, sizeof(std::int32_t),
+                               cudaMemcpyDeviceToDevice, stream));
+  } else {
+    runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows)}, 1, 1);
+  }
+  build_frame(runner, impl_->spec, frame, input);
+}
+
+DeviceMapView FrameMaps::view(int map) const {
+  const FrameLayout& frame = impl_->frame;
+  const auto m = static_cast<std::size_t>(map);
+  ENSURE(map >= 0 && m < frame.order_of_map.size(), "frame maps: no map ", map);
+  const CoordinateView& output = frame.sets[static_cast<std::size_t>(impl_->spec.maps[m].output)];
+  DeviceMapView view;
+  view.row_capacity = output.capacity;
+  view.row_count = output.count;
+  view.canonical = frame.tables[m].table;
+  view.table.taps = impl_->spec.maps[m].geometry.taps();
+  if (frame.order_of_map[m] >= 0) {
+    const OrderJob& order = frame.orders[static_cast<std::size_t>(frame.order_of_map[m])];
+    view.table = {order.source.taps, order.capacity,    order.neighbours,
+                  order.rows,        order.group_masks, order.plane_begin};
+  }
+  return view;
+}
+
+const Key* FrameMaps::keys(int set) const {
+  return impl_->frame.sets.at(static_cast<std::size_t>(set)).keys;
+}
+const std::int32_t* FrameMaps::rank_to_row(int set) const {
+  return impl_->frame.sets.at(static_cast<std::size_t>(set)).rows;
+}
+const std::int32_t* FrameMaps::status() const { return impl_->frame.status; }
+std::size_t FrameMaps::status_size() const { return 2 * impl_->spec.sets.size(); }
+std::int64_t FrameMaps::row_capacity(int set) const {
+  return impl_->frame.sets.at(static_cast<std::size_t>(set)).capacity;
+}
+std::int64_t FrameMaps::nbytes() const {
+  return static_cast<std::int64_t>(impl_->memory.nbytes() + impl_->scratch.nbytes());
+}
+
+FrameMaps::Sizes FrameMaps::check(std::span<const std::int32_t> status) const {
+  ENSURE(status.size() == status_size(), "frame maps: a status of ", status.size(),
+         " values, expected ", status_size());
+  return read_status(impl_->frame, status);
+}
+
+}  // namespace sparseconv::cuda

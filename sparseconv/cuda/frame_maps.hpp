@@ -1,0 +1,98 @@
+// All coordinate sets and kernel maps of a frame on the device, planned once and built back to
+// back: from the keys of the input to row orders, without a host synchronisation. Row numbers equal
+// the CPU's.
+//
+//   FrameMaps maps(spec);
+//   maps.reserve({.row_capacity = {n, n / 2, ...}});        // allocates; pointers in views change
+//   only here maps.build({.keys = keys, .rows = n}, stream);           // enqueues; may be captured
+//   in a graph
+//   ... maps.view(i) ...                                     // read by kernels on the same stream
+//   maps.check(counts)                                       // after the frame's one
+//   synchronisation: sizes and errors
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sparseconv/cuda/device_map.cuh"
+#include "sparseconv/kernel_map.hpp"
+
+namespace sparseconv::cuda {
+
+enum class RowOrder : std::uint8_t { none, single, planes };  // device_map.cuh
+
+struct SetSpec {
+  enum class Kind : std::uint8_t {
+    input,
+    strided,
+    generative
+  } kind = Kind::input;  // set 0 alone is the input
+  int source = -1;       // a set of a lower index
+  ConvGeometry geometry;
+};
+
+struct MapSpec {
+  KernelMap::Kind kind = KernelMap::Kind::convolution;
+  ConvGeometry geometry;
+  int input = 0, output = 0;          // sets
+  int forward = -1;                   // inverse: the map, of a lower index, that is turned round
+  RowOrder order = RowOrder::single;  // planes: 27 taps only; at most 32 taps for any order
+  bool needs_canonical = false;
+};
+
+struct FrameSpec {
+  std::vector<SetSpec> sets;
+  std::vector<MapSpec> maps;
+};
+
+struct FrameCapacity {
+  std::vector<std::int64_t>
+      rows;  // of each set; a set that exceeds it counts as empty, and check() says so
+  bool is_input_sorted = true;  // keys ascend; else rows keep the order given
+};
+
+struct FrameKeys {
+  const Key* keys = nullptr;  // host (pinned where the copy shall not wait) or device
+  std::int64_t rows = 0;      // at most the capacity of set 0
+  const std::int32_t* device_rows =
+      nullptr;  // the number where only the device knows it; `rows` is then its bound
+  std::int32_t batch_size = kBatchMax + 1;
+  std::optional<SpatialShape> spatial_shape;
+};
+
+class FrameMaps {
+ public:
+  explicit FrameMaps(FrameSpec spec);  // Error naming set or map: order, kind, geometry, taps
+  ~FrameMaps();
+  FrameMaps(FrameMaps&&) noexcept;
+  FrameMaps& operator=(FrameMaps&&) noexcept;
+
+  void reserve(const FrameCapacity& capacity);
+  void build(const FrameKeys& keys, cudaStream_t stream);
+
+  DeviceMapView view(int map) const;
+  const Key* keys(int set) const;  // device, ascending; in row order where the input is sorted
+  const std::int32_t* rank_to_row(int set) const;  // device; null: the same
+  const std::int32_t* status() const;  // device [status_size()]: rows of each set, then errors
+  std::size_t status_size() const;
+  std::int64_t row_capacity(int set) const;
+  std::int64_t nbytes() const;  // device memory held
+
+  // What a copy of status() says: rows of each set. Error for an output beyond the key range.
+  // `exceeds` is set where a capacity was too small: then the maps are not complete and the frame
+  // must be built again with more.
+  struct Sizes {
+    std::vector<std::int64_t> rows;
+    bool exceeds = false;
+  };
+  Sizes check(std::span<const std::int32_t> status) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sparseconv::cuda

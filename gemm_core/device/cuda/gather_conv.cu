@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/device/cuda/lower_epilogue.hpp"
 #include "gemm_core/kernel/simt_gather_conv.cuh"
 #include "gemm_core/kernel/sm90_gather_conv.cuh"
 
@@ -34,28 +35,6 @@ void check_matrix(const View& view, std::int64_t channels, DType type, const cha
 
 bool is_aligned(const void* pointer, std::int64_t pitch, int element_bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && pitch * element_bytes % 16 == 0;
-}
-
-DeviceEpilogue lower(const Epilogue& epilogue, const base::TensorView& output) {
-  ENSURE(epilogue.nodes.size() <= DeviceEpilogue::kMaxNodes, "gather_conv: ", epilogue.nodes.size(),
-         " epilogue nodes; at most ", int{DeviceEpilogue::kMaxNodes}, " are possible");
-  DeviceEpilogue lowered;
-  for (const EpilogueNode& node : epilogue.nodes) {
-    DeviceEpilogueNode& to = lowered.node[lowered.count++];
-    to.kind = node.kind;
-    to.activation = node.activation;
-    to.slope = node.activation == Activation::relu         ? 0.f
-               : node.activation == Activation::leaky_relu ? node.slope
-                                                           : 1.f;
-    to.scale = node.scale;
-    to.shift = node.shift;
-    if (node.kind == EpilogueNode::Kind::add) {
-      check_matrix(node.aux, output.shape[1], output.dtype, "epilogue operand");
-      to.aux = node.aux.data;
-      to.aux_pitch = row_pitch(node.aux);
-    }
-  }
-  return lowered;
 }
 
 bool is_epilogue_simple(const Epilogue& epilogue, int element_bytes) {
@@ -108,6 +87,28 @@ CUtensorMap weight_map(const ConvWeights& weights, const Sm90Instance& instance)
 }
 
 }  // namespace
+
+DeviceEpilogue lower_epilogue(const Epilogue& epilogue, const base::TensorView& output) {
+  ENSURE(epilogue.nodes.size() <= DeviceEpilogue::kMaxNodes, "gather_conv: ", epilogue.nodes.size(),
+         " epilogue nodes; at most ", int{DeviceEpilogue::kMaxNodes}, " are possible");
+  DeviceEpilogue lowered;
+  for (const EpilogueNode& node : epilogue.nodes) {
+    DeviceEpilogueNode& to = lowered.node[lowered.count++];
+    to.kind = node.kind;
+    to.activation = node.activation;
+    to.slope = node.activation == Activation::relu         ? 0.f
+               : node.activation == Activation::leaky_relu ? node.slope
+                                                           : 1.f;
+    to.scale = node.scale;
+    to.shift = node.shift;
+    if (node.kind == EpilogueNode::Kind::add) {
+      check_matrix(node.aux, output.shape[1], output.dtype, "epilogue operand");
+      to.aux = node.aux.data;
+      to.aux_pitch = row_pitch(node.aux);
+    }
+  }
+  return lowered;
+}
 
 ConvWeights upload_conv_weights(const ConvWeightsDesc& desc) {
   ENSURE(desc.cout > 0 && desc.taps > 0 && desc.cin > 0 && desc.groups > 0 &&
@@ -183,7 +184,7 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   check_matrix(a.output, w.cout, storage(w.compute), "output");
   ENSURE(a.output.shape[0] < kSlotRow, "gather_conv: ", a.output.shape[0], " output rows; at most ",
          int{kSlotRow}, " are possible");
-  const DeviceEpilogue epilogue = lower(a.epilogue, a.output);
+  const DeviceEpilogue epilogue = lower_epilogue(a.epilogue, a.output);
   Impl& impl = *impl_;
   impl.overlap = a.overlap;
 

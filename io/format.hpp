@@ -26,6 +26,7 @@ struct Format {
   std::string_view reading;  // "streamed", or how much is held beside the cloud
   std::string_view notes;
   bool has_header = true;  // zero bytes are an error; otherwise zero points
+  bool writes_positions = true;  // a cloud without x, y, z cannot be written
 };
 
 std::span<const Format> registry();

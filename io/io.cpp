@@ -119,7 +119,7 @@ std::vector<std::string> write(const std::filesystem::path& path, const Cloud& c
   ENSURE(writable, "cannot write ",
          options.format.empty() ? "this extension" : "format '" + options.format + "'",
          "; formats are ", known_formats(true));
-  require_writable(cloud);
+  if (format->writes_positions) require_writable(cloud);
   if (format->write_file != nullptr) return format->write_file(path, cloud, options);
   Sink sink(path);
   auto losses = format->write(sink, cloud, options);

@@ -91,6 +91,7 @@ const Format kLabelFormat{
     .write = write_label,
     .reading = "1 MiB",
     .notes = "SemanticKITTI labels, read with their scan (same stem beside it or in ../velodyne)",
-    .has_header = false};
+    .has_header = false,
+    .writes_positions = false};
 
 }  // namespace io

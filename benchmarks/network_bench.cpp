@@ -85,7 +85,7 @@ void run(int argc, char** argv) {
       std::printf("%8.1f us  %s\n", median(times[s]), plan.steps[s].node.c_str());
     }
   }
-  std::vector<double> total, maps, network;
+  std::vector<double> total, maps, network, both;
   for (int i = 0; i < frames; ++i) {
     const auto start = std::chrono::steady_clock::now();
     executor->run({.voxels = input}, output);
@@ -94,12 +94,14 @@ void run(int argc, char** argv) {
             .count());
     maps.push_back(output.timing.maps);
     network.push_back(output.timing.network);
+    both.push_back(output.timing.maps + output.timing.network);
   }
   std::printf(
-      "%s %s batch %d, %lld voxels: host to host %.3f ms; on the GPU: copy in and maps %.3f ms, "
-      "network and copy out %.3f ms\n",
+      "%s %s batch %d, %lld voxels: host to host %.3f ms; on the GPU: maps %.3f ms, network %.3f "
+      "ms, "
+      "together %.3f ms\n",
       arch.c_str(), std::string(base::name(dtype)).c_str(), batch, static_cast<long long>(rows),
-      median(total), median(maps), median(network));
+      median(total), median(maps), median(network), median(both));
 }
 
 }  // namespace

@@ -11,12 +11,14 @@ struct SimtGatherConvParams {
   std::int64_t input_pitch = 0;              // elements
   const std::int32_t* neighbours = nullptr;  // [taps][neighbour_pitch]; null: one tap, identity
   std::int64_t neighbour_pitch = 0;
+  const std::int32_t* slot_rows = nullptr;  // GatherTable::rows of one order; null: slots are rows
   const std::int32_t* row_count = nullptr;  // output rows, on the device; `rows` where null
   std::int32_t rows = 0;
   const void* weights = nullptr;  // [cout][taps][weight_pitch], cin / groups of them used
   std::int32_t cin = 0, cout = 0, taps = 1, groups = 1, weight_pitch = 0;
   void* output = nullptr;
   std::int64_t output_pitch = 0;
+  bool has_vectors = false;  // four channels load at once: aligned, channels a multiple of four
   DeviceEpilogue epilogue;
 };
 
@@ -28,6 +30,28 @@ struct SimtTile {
   float a[kTileK][kTileM + kPad], b[kTileK][kTileN + kPad];
   std::int32_t source[kTileM];
 };
+
+// Four neighbouring values at an aligned place.
+template <class Element>
+__device__ __forceinline__ void load_four(const void* data, std::int64_t at, float (&v)[4]) {
+  if constexpr (sizeof(Element) == 4) {
+    const float4 four =
+        __ldg(reinterpret_cast<const float4*>(static_cast<const float*>(data) + at));
+    v[0] = four.x;
+    v[1] = four.y;
+    v[2] = four.z;
+    v[3] = four.w;
+  } else {
+    const uint2 four =
+        __ldg(reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(data) + at));
+    const float2 low = DeviceElement<Element>::unpack(four.x);
+    const float2 high = DeviceElement<Element>::unpack(four.y);
+    v[0] = low.x;
+    v[1] = low.y;
+    v[2] = high.x;
+    v[3] = high.y;
+  }
+}
 
 // Columns of one block belong to one group of channels: with groups, blocks of columns start at
 // group boundaries.
@@ -68,21 +92,27 @@ __global__ void __launch_bounds__(SimtTile<Element>::kThreads)
     const std::int64_t row = tile.source[load_row];
 
     for (int k = 0; k < group_cin; k += kK) {
+      float a[4] = {}, b[4] = {};
+      const int channel = k + load_channel;
+      const std::int64_t a_at = row * p.input_pitch + first_channel + channel;
+      const std::int64_t b_at =
+          (static_cast<std::int64_t>(first_column + load_row) * p.taps + tap) * p.weight_pitch +
+          channel;
+      if (p.has_vectors) {
+        if (row >= 0 && channel < group_cin) load_four<Element>(p.input, a_at, a);
+        if (load_row < columns && channel < group_cin) load_four<Element>(p.weights, b_at, b);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (channel + i >= group_cin) continue;
+          if (row >= 0) a[i] = DeviceElement<Element>::load(p.input, a_at + i);
+          if (load_row < columns) b[i] = DeviceElement<Element>::load(p.weights, b_at + i);
+        }
+      }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int channel = k + load_channel + i;
-        const bool in_range = channel < group_cin;
-        tile.a[load_channel + i][load_row] =
-            in_range && row >= 0 ? DeviceElement<Element>::load(
-                                       p.input, row * p.input_pitch + first_channel + channel)
-                                 : 0.f;
-        tile.b[load_channel + i][load_row] =
-            in_range && load_row < columns
-                ? DeviceElement<Element>::load(
-                      p.weights, (static_cast<std::int64_t>(first_column + load_row) * p.taps +
-                                  tap) * p.weight_pitch +
-                                     channel)
-                : 0.f;
+        tile.a[load_channel + i][load_row] = a[i];
+        tile.b[load_channel + i][load_row] = b[i];
       }
       __syncthreads();
 #pragma unroll
@@ -102,8 +132,9 @@ __global__ void __launch_bounds__(SimtTile<Element>::kThreads)
 
 #pragma unroll
   for (int m = 0; m < 4; ++m) {
-    const std::int64_t row = first_row + row_of_thread + m;
-    if (row >= rows) continue;
+    const std::int64_t slot = first_row + row_of_thread + m;
+    if (slot >= rows) continue;
+    const std::int64_t row = p.slot_rows != nullptr ? __ldg(p.slot_rows + slot) : slot;
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const int column = first_column + column_of_thread + n;

@@ -1,5 +1,7 @@
 #include "sparseconv/cuda/device_plan.hpp"
 
+#include <algorithm>
+
 namespace sparseconv::cuda {
 namespace {
 
@@ -14,22 +16,60 @@ void check_steps(const Plan& plan) {
   }
 }
 
+std::int64_t rounded_up(std::int64_t channels, std::int64_t multiple) {
+  return (channels + multiple - 1) / multiple * multiple;
+}
+
+// Values of a 16-byte chunk; the exact path of fp32 has no use for them.
+std::int64_t chunk_values(base::DType dtype) {
+  return dtype == base::DType::f32 ? 1 : dtype == base::DType::tf32 ? 4 : 8;
+}
+
 const float* upload_constants(std::deque<base::cuda::Buffer<float>>& constants,
-                              const std::vector<float>& values) {
+                              std::vector<float> values, std::int64_t channels) {
   if (values.empty()) return nullptr;
+  values.resize(static_cast<std::size_t>(channels), 0.f);
   auto& buffer = constants.emplace_back(values.size());
   CUDA_CHECK(cudaMemcpy(buffer.data(), values.data(), buffer.nbytes(), cudaMemcpyHostToDevice));
   return buffer.data();
 }
 
-gemm_core::Epilogue epilogue_of(const PlanStep& step,
+// Output channels that a layer computes: rounded up, with weights of zero, where it fills a buffer
+// of its own, so that a head of any number of classes runs on the matrix cores.
+std::int64_t computed_channels(const PlanStep& step, const Plan& original, base::DType dtype) {
+  const std::int64_t channels = step.output.channels;
+  const bool fills_buffer =
+      original.buffers[static_cast<std::size_t>(step.output.buffer)].channels == channels;
+  const bool has_aux =
+      std::any_of(step.epilogue.begin(), step.epilogue.end(),
+                  [](const PlanEpilogueNode& node) { return node.aux.buffer >= 0; });
+  if (step.kind != PlanStep::Kind::convolution || step.groups != 1 || !fills_buffer || has_aux)
+    return channels;
+  // Chunks of eight values whatever the type: what the kernels store at once.
+  return chunk_values(dtype) == 1 ? channels : rounded_up(channels, 8);
+}
+
+gemm_core::cuda::ConvWeights upload_weights(const PlanStep& step, std::int64_t cout,
+                                            base::DType dtype) {
+  const float* given = step.weight.data<float>();
+  std::vector<float> values(given, given + step.weight.numel());
+  values.resize(static_cast<std::size_t>(step.weight.numel() / step.weight.size(0) * cout), 0.f);
+  return gemm_core::cuda::upload_conv_weights({.weight = values.data(),
+                                               .cout = cout,
+                                               .taps = step.taps,
+                                               .cin = step.inputs[0].channels,
+                                               .groups = step.groups,
+                                               .compute = dtype});
+}
+
+gemm_core::Epilogue epilogue_of(const PlanStep& step, std::int64_t channels,
                                 std::deque<base::cuda::Buffer<float>>& constants) {
   gemm_core::Epilogue epilogue;
   for (const PlanEpilogueNode& node : step.epilogue) {
     switch (node.kind) {
       case gemm_core::EpilogueNode::Kind::scale_shift:
-        epilogue.scale_shift(upload_constants(constants, node.scale),
-                             upload_constants(constants, node.shift));
+        epilogue.scale_shift(upload_constants(constants, node.scale, channels),
+                             upload_constants(constants, node.shift, channels));
         break;
       case gemm_core::EpilogueNode::Kind::add:
         epilogue.add({});
@@ -43,15 +83,15 @@ gemm_core::Epilogue epilogue_of(const PlanStep& step,
 }
 
 // Padding pays where the first layers could not run on the matrix cores otherwise.
-std::int64_t padded_input_channels(const Plan& plan, base::DType dtype) {
-  if (dtype == base::DType::f32 || plan.input.buffer < 0) return 0;
-  const auto& buffer = plan.buffers[static_cast<std::size_t>(plan.input.buffer)];
-  const std::int64_t per_chunk = dtype == base::DType::tf32 ? 4 : 8;
-  if (buffer.channels != plan.input.channels || buffer.channels % per_chunk == 0) return 0;
-  for (const PlanStep& step : plan.steps) {
-    if (step.output.buffer == plan.input.buffer) return 0;  // reused for something else later
+std::int64_t padded_input_channels(const Plan& original, base::DType dtype) {
+  if (original.input.buffer < 0) return 0;
+  const auto& buffer = original.buffers[static_cast<std::size_t>(original.input.buffer)];
+  const std::int64_t padded = rounded_up(buffer.channels, chunk_values(dtype));
+  if (buffer.channels != original.input.channels || padded == buffer.channels) return 0;
+  for (const PlanStep& step : original.steps) {
+    if (step.output.buffer == original.input.buffer) return 0;  // reused for something else later
   }
-  return (buffer.channels + per_chunk - 1) / per_chunk * per_chunk;
+  return padded;
 }
 
 }  // namespace
@@ -63,16 +103,16 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options)
       storage(options.dtype == base::DType::tf32 ? base::DType::f32 : options.dtype),
       padded_input(padded_input_channels(p, options.dtype)) {
   check_steps(plan);
+  if (dtype != base::DType::f32) {
+    for (PlanBuffer& buffer : plan.buffers) buffer.channels = rounded_up(buffer.channels, 8);
+  }
   for (const PlanStep& step : plan.steps) {
+    const bool has_output = step.kind != Kind::to_dense;
+    const std::int64_t channels = has_output ? computed_channels(step, p, dtype) : 0;
     weights.emplace_back();
-    epilogues.push_back(epilogue_of(step, constants));
+    epilogues.push_back(epilogue_of(step, channels, constants));
     if (step.kind != Kind::convolution) continue;
-    weights.back() = gemm_core::cuda::upload_conv_weights({.weight = step.weight.data<float>(),
-                                                           .cout = step.weight.size(0),
-                                                           .taps = step.taps,
-                                                           .cin = step.inputs[0].channels,
-                                                           .groups = step.groups,
-                                                           .compute = dtype});
+    weights.back() = upload_weights(step, channels, dtype);
     if (reads_padded_input(step) && step.groups == 1) weights.back().cin = padded_input;
   }
   for (std::size_t level = 0; level < plan.levels.size(); ++level) {

@@ -14,7 +14,7 @@ struct DevicePlan {
   // Error for a plan with steps that this backend lacks, naming the node.
   DevicePlan(const Plan& plan, const ExecutorOptions& options);
 
-  const Plan& plan;
+  Plan plan;  // with the rows of every buffer padded to whole 16-byte chunks
   int device;
   base::DType dtype, storage;                         // storage: f32 for tf32
   std::vector<gemm_core::cuda::ConvWeights> weights;  // of each step; empty where it has none

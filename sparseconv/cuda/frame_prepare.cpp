@@ -68,7 +68,7 @@ void FrameRunner::prepare(const FrameShape& shape) {
     partial_floats =
         std::max(partial_floats, gemm_core::cuda::partial_floats(*choices[s].instance,
                                                                  shape_.rows[at(step.output_level)],
-                                                                 step.output.channels));
+                                                                 device_plan_.weights[s].cout));
   }
   if (at(partial_floats) > partials_.size())
     partials_ = base::cuda::Buffer<float>(at(partial_floats));
@@ -119,7 +119,7 @@ std::vector<LayerChoice> FrameRunner::choose_layers() const {
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& step = plan_.steps[s];
     if (step.kind != Kind::convolution || !suits_matrix_cores(step)) continue;
-    const std::int64_t cin = device_plan_.weights[s].cin, cout = step.output.channels;
+    const std::int64_t cin = device_plan_.weights[s].cin, cout = device_plan_.weights[s].cout;
     choices[s] = gemm_core::cuda::choose_instance(device_plan_.dtype, cin, cout,
                                                   shape_.rows[at(step.output_level)]);
     if (step.map < 0 || choices[s].instance == nullptr) continue;
@@ -158,10 +158,18 @@ FrameSpec FrameRunner::make_spec(const std::vector<LayerChoice>& choices) {
   }
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& step = plan_.steps[s];
-    if (step.map < 0) continue;
+    if (step.map < 0 || choices[s].instance == nullptr) continue;
+    spec.maps[at(step.map)].order = choices[s].planes ? RowOrder::planes : RowOrder::single;
+  }
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (step.map < 0 || choices[s].instance != nullptr) continue;
     MapSpec& map = spec.maps[at(step.map)];
-    if (choices[s].instance != nullptr)
-      map.order = choices[s].planes ? RowOrder::planes : RowOrder::single;
+    // The SIMT kernel skips absent taps by tiles too, so it likes one order, where the taps fit.
+    const bool takes_order = step.kind == Kind::convolution && map.order != RowOrder::planes &&
+                             step.taps <= gemm_core::kMaxMaskedTaps;
+    if (takes_order)
+      map.order = RowOrder::single;
     else if (step.kind == Kind::convolution || is_pool(step.kind))
       map.needs_canonical = true;
   }
@@ -271,7 +279,7 @@ FrameRunner::Launch FrameRunner::prepare_convolution(std::size_t index, const La
   gemm_core::cuda::GatherConvArguments a;
   a.weights = &device_plan_.weights[index];
   a.input = constant(view(step.inputs[0], a.weights->cin));
-  a.output = view(step.output);
+  a.output = view(step.output, a.weights->cout);
   a.epilogue = epilogue(index);
   const RowCount rows = rows_of(step.output_level);
   a.row_count = rows.count;
@@ -284,15 +292,16 @@ FrameRunner::Launch FrameRunner::prepare_convolution(std::size_t index, const La
     } else {
       a.table = maps_->view(step.map).table;
     }
-    a.centre = schedule(a.table, TilePart::centre, *choice.instance, step.output.channels);
+    a.centre = schedule(a.table, TilePart::centre, *choice.instance, a.weights->cout);
     if (choice.planes) {
-      a.outer = schedule(a.table, TilePart::outer, *choice.instance, step.output.channels);
+      a.outer = schedule(a.table, TilePart::outer, *choice.instance, a.weights->cout);
       a.partials = partials_.data();
     }
   } else if (step.map >= 0) {
     const DeviceMapView map = maps_->view(step.map);
     a.canonical = map.canonical;
     a.canonical_pitch = map.row_capacity;
+    if (a.canonical == nullptr) a.table = map.table;
   }
   auto conv = std::make_shared<GatherConv>(a);
   return [conv](cudaStream_t stream) { conv->run(stream); };

@@ -37,7 +37,7 @@ FrameRunner::FrameRunner(const DevicePlan& device_plan)
       stream_(base::cuda::Stream::create()),
       begin_(base::cuda::Event::create()),
       after_maps_(base::cuda::Event::create()),
-      end_(base::cuda::Event::create()) {}
+      after_network_(base::cuda::Event::create()) {}
 
 void FrameRunner::run(const FrameInput& input, FrameOutput& output) {
   const FrameShape wanted = shape_for(input);
@@ -57,8 +57,8 @@ void FrameRunner::run(const FrameInput& input, FrameOutput& output) {
 
 FrameMaps::Sizes FrameRunner::enqueue(const FrameInput& input, FrameOutput& output) {
   const cudaStream_t stream = stream_.get();
-  begin_.record(stream);
   copy_in(input);
+  begin_.record(stream);
   maps_->build({.keys = host_keys_.data(),
                 .rows = input.voxels.rows(),
                 .device_rows = nullptr,
@@ -83,8 +83,8 @@ FrameMaps::Sizes FrameRunner::enqueue(const FrameInput& input, FrameOutput& outp
       output.after_step(s);
     }
   }
+  after_network_.record(stream);
   copy_out(input.voxels.rows(), input.points());
-  end_.record(stream);
   stream_.synchronize();
 
   const std::size_t status_size = maps_->status_size();
@@ -96,7 +96,7 @@ FrameMaps::Sizes FrameRunner::enqueue(const FrameInput& input, FrameOutput& outp
   }
   collect(input, sizes, output);
   output.timing.maps = base::cuda::elapsed_ms(begin_, after_maps_);
-  output.timing.network = base::cuda::elapsed_ms(after_maps_, end_);
+  output.timing.network = base::cuda::elapsed_ms(after_maps_, after_network_);
   output.memory = {device_plan_.weight_bytes(), maps_->nbytes(),
                    static_cast<std::int64_t>(arena_.nbytes()), placement_.largest_two, 0};
   return sizes;

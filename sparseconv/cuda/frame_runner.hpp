@@ -70,7 +70,7 @@ class FrameRunner {
   const DevicePlan& device_plan_;
   const Plan& plan_;
   base::cuda::Stream stream_;
-  base::cuda::Event begin_, after_maps_, end_;
+  base::cuda::Event begin_, after_maps_, after_network_;
 
   FrameShape shape_;
   bool is_prepared_ = false;

@@ -86,6 +86,23 @@ TEST(SimtGatherConv, IsRightForAnyChannelsTapsAndTypes) {
   }
 }
 
+TEST(SimtGatherConv, TakesRowsInOneOrder) {
+  REQUIRE_DEVICE();
+  const HostMap map = submanifold(900, {3, 3, 3}, 8);
+  const HostTable host = order_rows(map);
+  DeviceTable table(map, host, nullptr);
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    for (const int cin : {6, 32}) {
+      ConvProblem problem({.cin = cin, .cout = 40, .dtype = dtype, .residual = true}, map, 3);
+      auto arguments = problem.arguments();
+      arguments.table = table.view();
+      GatherConv(arguments).run(nullptr);
+      CUDA_CHECK(cudaDeviceSynchronize());
+      EXPECT_LE(problem.worst_error(problem.output()), tolerance(dtype)) << cin;
+    }
+  }
+}
+
 TEST(SimtGatherConv, HandlesGroupsSlicesAndEveryActivation) {
   REQUIRE_DEVICE();
   const HostMap map = submanifold(500, {3, 3, 3}, 6);
@@ -175,7 +192,8 @@ TEST(Sm90GatherConv, OverlappingLaunchesSeeTheirPredecessorsResults) {
   const HostMap map = submanifold(20000, {3, 3, 3}, 51);
   const HostTable host_single = order_rows(map), host_planes = order_planes(map);
   DeviceTable single(map, host_single, nullptr), planes(map, host_planes, nullptr);
-  const Sm90Instance& instance = *gemm_core::cuda::choose_instance(DType::f16, 64, 64, map.rows).instance;
+  const Sm90Instance& instance =
+      *gemm_core::cuda::choose_instance(DType::f16, 64, 64, map.rows).instance;
   const int lists = gemm_core::cuda::lists_for(instance, 64, base::cuda::device_info(0));
   std::vector<float> expected;
   for (const bool overlap : {false, true}) {

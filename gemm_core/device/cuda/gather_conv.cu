@@ -189,14 +189,20 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   impl.overlap = a.overlap;
 
   if (a.instance == nullptr) {
-    ENSURE(a.canonical != nullptr || w.taps == 1 || a.output.shape[0] == 0, "gather_conv: ", w.taps,
-           " taps and no neighbours");
+    ENSURE(a.canonical != nullptr || a.table.neighbours != nullptr || w.taps == 1 ||
+               a.output.shape[0] == 0,
+           "gather_conv: ", w.taps, " taps and no neighbours");
     impl.element = w.compute;
     SimtGatherConvParams& p = impl.simt;
     p.input = a.input.data;
     p.input_pitch = row_pitch(a.input);
     p.neighbours = a.canonical;
     p.neighbour_pitch = a.canonical_pitch;
+    if (a.canonical == nullptr && a.table.neighbours != nullptr) {
+      p.neighbours = a.table.neighbours;
+      p.neighbour_pitch = a.table.capacity;
+      p.slot_rows = a.table.rows;
+    }
     p.row_count = a.row_count;
     p.rows = static_cast<std::int32_t>(a.output.shape[0]);
     p.weights = w.data.data();
@@ -207,6 +213,10 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
     p.weight_pitch = static_cast<std::int32_t>(w.pitch);
     p.output = a.output.data;
     p.output_pitch = row_pitch(a.output);
+    const std::int64_t bytes = base::bytes(storage(w.compute));
+    p.has_vectors =
+        w.cin / w.groups % 4 == 0 && p.input_pitch % 4 == 0 &&
+        reinterpret_cast<std::uintptr_t>(p.input) % static_cast<std::uintptr_t>(4 * bytes) == 0;
     p.epilogue = epilogue;
     constexpr int kM = SimtTile<float>::kTileM, kN = SimtTile<float>::kTileN;
     const std::int64_t blocks = w.groups * ((w.cout / w.groups + kN - 1) / kN);

@@ -34,8 +34,8 @@ struct GatherConvArguments {
 
   const std::int32_t* row_count =
       nullptr;  // output rows on the device; null: output.shape[0] of them
-  // By output row, for kernels that need no order: [taps][canonical_pitch]. Null: one tap,
-  // identity.
+  // By output row, for the SIMT kernel; without it that kernel takes a table of one order:
+  // [taps][canonical_pitch]. Null: one tap, identity.
   const std::int32_t* canonical = nullptr;
   std::int64_t canonical_pitch = 0;
 

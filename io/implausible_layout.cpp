@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "gemm_core/base/error.hpp"
@@ -12,7 +14,9 @@
 namespace io {
 namespace {
 
-constexpr std::int64_t kSampleFloats = 1 << 16;
+constexpr std::int64_t kSampleFloats = 1 << 14;
+constexpr std::size_t kSizeSample =
+    1 << 12;  // logarithms are slow, and record sizes show in few records
 
 // The start of the file; scans are long and a wrong layout shows from the first point.
 std::vector<float> sample_of(const Source& source) {
@@ -80,44 +84,50 @@ std::string doubt_about_ring(const Cloud& cloud) {
                       " points (point ", first, ": ", values[first], ")");
 }
 
+// Sizes on a logarithmic scale, so that one far point does not decide; 0 stays 0. Non-finite values
+// are nan.
+std::vector<double> logarithms(std::span<const float> sample) {
+  std::vector<double> sizes;
+  for (const float value : sample) {
+    sizes.push_back(std::isfinite(value) ? std::log1p(8 * std::fabs(static_cast<double>(value)))
+                                         : std::numeric_limits<double>::quiet_NaN());
+  }
+  return sizes;
+}
+
 // How much of the spread of the values the place in a record of `columns` explains, 0 (nothing) to
-// 1, corrected for the number of columns as the adjusted R^2 is. Logarithms, so that one far point
-// does not decide.
-double explained(const std::vector<float>& sample, std::size_t columns) {
+// 1, corrected for the number of columns as the adjusted R^2 is.
+double explained(const std::vector<double>& sizes, std::size_t columns) {
   struct Sums {
     double n = 0, value = 0, square = 0;
+    double spread() const { return square - value * value / std::max(n, 1.0); }
   };
   std::array<Sums, 16> groups{};
   Sums all;
-  for (std::size_t i = 0; i < sample.size(); ++i) {
-    if (!std::isfinite(sample[i])) continue;
-    const double value =
-        std::copysign(std::log1p(std::fabs(static_cast<double>(sample[i])) * 8), sample[i]);
-    const double size = std::fabs(value);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (std::isnan(sizes[i])) continue;
     for (Sums* sums : {&groups[i % columns], &all}) {
       sums->n += 1;
-      sums->value += size;
-      sums->square += size * size;
+      sums->value += sizes[i];
+      sums->square += sizes[i] * sizes[i];
     }
   }
-  const double total = all.square - all.value * all.value / std::max(all.n, 1.0);
   const double freedom = all.n - static_cast<double>(columns);
-  if (freedom < 8 || !(total > 1e-9)) return 0;
+  if (freedom < 8 || !(all.spread() > 1e-9)) return 0;
   double within = 0;
-  for (std::size_t g = 0; g < columns; ++g) {
-    within += groups[g].square - groups[g].value * groups[g].value / std::max(groups[g].n, 1.0);
-  }
-  return 1 - (within / freedom) / (total / (all.n - 1));
+  for (std::size_t g = 0; g < columns; ++g) within += groups[g].spread();
+  return 1 - (within / freedom) / (all.spread() / (all.n - 1));
 }
 
 std::string doubt_about_size(const std::vector<float>& sample, std::int64_t columns,
                              std::int64_t floats) {
-  const double assumed = explained(sample, static_cast<std::size_t>(columns));
+  const auto sizes = logarithms(std::span(sample).first(std::min(sample.size(), kSizeSample)));
+  const double assumed = explained(sizes, static_cast<std::size_t>(columns));
   std::int64_t best = columns;
   double best_explained = std::max(assumed + 0.15, 2 * assumed);
   for (std::int64_t other = 3; other <= 8; ++other) {
     if (floats % other != 0 || other % columns == 0) continue;
-    const double value = explained(sample, static_cast<std::size_t>(other));
+    const double value = explained(sizes, static_cast<std::size_t>(other));
     if (value <= best_explained) continue;
     best = other;
     best_explained = value;

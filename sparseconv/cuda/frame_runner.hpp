@@ -50,6 +50,7 @@ class FrameRunner {
   void prepare(const FrameShape& shape);
   std::vector<gemm_core::cuda::LayerChoice> choose_layers() const;
   bool suits_matrix_cores(const PlanStep& step) const;
+  std::int64_t nominal_rows(int level) const;
   FrameSpec make_spec(const std::vector<gemm_core::cuda::LayerChoice>& choices);
   void prepare_schedules(const std::vector<gemm_core::cuda::LayerChoice>& choices);
   gemm_core::TileSchedule schedule(const gemm_core::GatherTable& table,

@@ -139,6 +139,10 @@ struct WgmmaStore {
   __device__ __forceinline__ int pair_column(int j) const {
     return first_column + 8 * j + (lane & 3) * 2;
   }
+  __device__ __forceinline__ int stored_pair_column(int j) const {
+    const int column = pair_column(j);
+    return column < params.columns ? column : (lane & 3) * 2;
+  }
   __device__ __forceinline__ int packed_column(int group) const {
     return first_column + 32 * group + (lane & 3) * 8;
   }
@@ -148,12 +152,13 @@ struct WgmmaStore {
            (lane & 3) * 4;
   }
 
+  // Loads without branches, so that they are in flight together; past the last column they repeat
+  // the first ones, whose results nobody stores.
   __device__ __forceinline__ void scale_shift(Accumulators& acc,
                                               const DeviceEpilogueNode& node) const {
 #pragma unroll
     for (int j = 0; j < kN / 8; ++j) {
-      const int column = pair_column(j);
-      if (column >= params.columns) continue;
+      const int column = stored_pair_column(j);
       float2 scale{1.f, 1.f}, shift{0.f, 0.f};
       if (node.scale != nullptr)
         scale = __ldg(reinterpret_cast<const float2*>(node.scale + column));
@@ -175,15 +180,20 @@ struct WgmmaStore {
       const bool is_row = entries[half] >= 0;
       const Out* const row = static_cast<const Out*>(node.aux) +
                              static_cast<std::int64_t>(entries[half] & kSlotRow) * node.aux_pitch;
+      if constexpr (kIsPacked) {
+        uint4 packed[kN / 32];  // all loads of a row before the first shuffle
 #pragma unroll
-      for (int group = 0; group < kN / 32; ++group) {
-        if constexpr (kIsPacked) {
+        for (int group = 0; group < kN / 32; ++group) {
           const int column = packed_column(group);
-          uint4 packed = make_uint4(0, 0, 0, 0);
+          packed[group] = make_uint4(0, 0, 0, 0);
           if (is_row && column < params.columns) {
-            packed = *reinterpret_cast<const uint4*>(row + column);
+            packed[group] = *reinterpret_cast<const uint4*>(row + column);
           }
-          std::uint32_t bits[4] = {packed.x, packed.y, packed.z, packed.w};
+        }
+#pragma unroll
+        for (int group = 0; group < kN / 32; ++group) {
+          std::uint32_t bits[4] = {packed[group].x, packed[group].y, packed[group].z,
+                                   packed[group].w};
           transpose_quad(bits, lane);
 #pragma unroll
           for (int q = 0; q < 4; ++q) {
@@ -192,15 +202,17 @@ struct WgmmaStore {
             acc[at] += pair.x;
             acc[at + 1] += pair.y;
           }
-        } else {
+        }
+      } else {
 #pragma unroll
-          for (int q = 0; q < 4; ++q) {
-            const int j = group * 4 + q, column = pair_column(j);
-            if (!is_row || column >= params.columns) continue;
-            const float2 pair = *reinterpret_cast<const float2*>(row + column);
-            acc[4 * j + half * 2] += pair.x;
-            acc[4 * j + half * 2 + 1] += pair.y;
+        for (int j = 0; j < kN / 8; ++j) {
+          const int column = pair_column(j);
+          float2 pair{0.f, 0.f};
+          if (is_row && column < params.columns) {
+            pair = *reinterpret_cast<const float2*>(row + column);
           }
+          acc[4 * j + half * 2] += pair.x;
+          acc[4 * j + half * 2 + 1] += pair.y;
         }
       }
     }

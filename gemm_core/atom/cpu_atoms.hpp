@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "gemm_core/atom/activation.hpp"
+#include "gemm_core/atom/elementwise_op.hpp"
 #include "gemm_core/base/dtype.hpp"
-#include "gemm_core/epilogue/activation.hpp"
-#include "gemm_core/epilogue/elementwise_op.hpp"
 
 namespace gemm_core {
 

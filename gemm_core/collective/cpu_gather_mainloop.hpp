@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "gemm_core/device/gather_conv.hpp"
+#include "gemm_core/collective/gather_conv_arguments.hpp"
 
 namespace gemm_core {
 

@@ -6,7 +6,7 @@
 
 #include "gemm_core/atom/cpu_atoms.hpp"
 #include "gemm_core/collective/aligned_buffer.hpp"
-#include "gemm_core/device/gather_conv.hpp"
+#include "gemm_core/collective/gather_conv_arguments.hpp"
 
 namespace gemm_core {
 

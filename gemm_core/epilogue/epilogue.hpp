@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gemm_core/atom/activation.hpp"
 #include "gemm_core/base/tensor.hpp"
-#include "gemm_core/epilogue/activation.hpp"
 
 namespace gemm_core {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "gemm_core/atom/elementwise_op.hpp"
 #include "gemm_core/collective/cpu_dense_mainloop.hpp"
-#include "gemm_core/epilogue/elementwise_op.hpp"
 #include "gemm_core/epilogue/tile_epilogue.hpp"
 
 namespace gemm_core::visitor {

@@ -90,8 +90,11 @@ inline std::string draw_thread_values(const LayoutTree& thread_value, Index rows
       const Index index = thread_value(t + threads * v);
       if (drawn[static_cast<std::size_t>(index)]) continue;
       drawn[static_cast<std::size_t>(index)] = true;
-      cells += detail::svg_cell(index % rows, index / rows, static_cast<std::size_t>(t),
-                                "T" + std::to_string(t), "V" + std::to_string(v));
+      std::string thread = "T", value = "V";  // appended: GCC 12 warns wrongly about "T" + string
+      thread += std::to_string(t);
+      value += std::to_string(v);
+      cells +=
+          detail::svg_cell(index % rows, index / rows, static_cast<std::size_t>(t), thread, value);
     }
   return detail::svg_page(rows, columns, cells);
 }

@@ -137,10 +137,12 @@ Command bench_gemm_command() {
       .examples =
           "  sparseconv bench gemm --m 100000 --n 64 --k 1728 --peers\n"
           "  sparseconv bench gemm --m 2000 --n 128 --k 128 --groups 27 --json"};
-  command.options.add_options()("m", value<std::string>(), "rows of a group (100000)")(
-      "n", value<std::string>(), "columns (64)")("k", value<std::string>(), "inner extent (1728)")(
-      "groups", value<std::string>(), "problems of this shape, one after the other (1)")(
-      "peers", "also OpenBLAS, in turn with ours");
+  auto add = command.options.add_options();
+  add("m", value<std::string>(), "rows of a group (100000)");
+  add("n", value<std::string>(), "columns (64)");
+  add("k", value<std::string>(), "inner extent (1728)");
+  add("groups", value<std::string>(), "problems of this shape, one after the other (1)");
+  add("peers", "also OpenBLAS, in turn with ours");
   add_bench_options(command);
   command.max_inputs = 0;
   command.run = bench_gemm;

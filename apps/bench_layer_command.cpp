@@ -146,10 +146,10 @@ Command bench_layer_command() {
           "  sparseconv bench layer --input scan.bin --voxel-size 0.05 --channels 64 --kernel 3 "
           "--threads 1,2 --json"};
   add_frame_options(command);
-  command.options.add_options()("channels", value<std::string>(),
-                                "C or CIN:COUT, a list: 32,64,192:96 (32,64,128)")(
-      "kernel", value<std::string>(), "k or kx,ky,kz (3)")(
-      "stride", value<std::string>(), "s or sx,sy,sz; 1 is a submanifold layer (1)");
+  auto add = command.options.add_options();
+  add("channels", value<std::string>(), "C or CIN:COUT, a list: 32,64,192:96 (32,64,128)");
+  add("kernel", value<std::string>(), "k or kx,ky,kz (3)");
+  add("stride", value<std::string>(), "s or sx,sy,sz; 1 is a submanifold layer (1)");
   add_bench_options(command);
   command.max_inputs = 0;
   command.run = bench_layers;

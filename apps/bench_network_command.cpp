@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <cmath>
 
 #include "apps/bench/bench.hpp"
 #include "apps/bench/work.hpp"
 #include "apps/commands.hpp"
-#include "apps/read_options.hpp"
 #include "apps/run/memory.hpp"
 #include "apps/values.hpp"
+#include "io/io.h"
 #include "sparseconv/engine.hpp"
 
 namespace apps {
@@ -44,13 +43,23 @@ struct Contender {
     });
     return seconds;
   }
-  // From cloud to labels.
-  void run_frame(const std::vector<const io::Cloud*>& clouds) {
+  // From files to labels.
+  void run_frame(const std::vector<std::filesystem::path>& files) {
     frame_ms.push_back(1e3 * seconds_of([&] {
-                         for (const sparseconv::Result& result : engine->run(clouds)) {
+                         std::vector<io::Cloud> clouds;
+                         std::vector<const io::Cloud*> batch;
+                         for (const auto& file : files) clouds.push_back(io::read(file));
+                         for (const io::Cloud& cloud : clouds) batch.push_back(&cloud);
+                         for (const sparseconv::Result& result : engine->run(batch)) {
                            if (!result.classes.empty()) result.labels();
                          }
                        }));
+  }
+  void forget(int rounds) {
+    for (auto* samples : {&maps_ms, &network_ms, &frame_ms}) {
+      samples->erase(samples->begin(),
+                     samples->begin() + std::min<std::ptrdiff_t>(rounds, std::ssize(*samples)));
+    }
   }
   void profile(const SparseTensor& input) {
     const auto measured = engine->profile(input);
@@ -119,12 +128,15 @@ SparseTensor input_of(const BenchFrame& frame, const Model& model) {
 int bench_network(const Arguments& arguments) {
   const BenchSettings settings = bench_settings(arguments);
   const bool cached = choice_option(arguments, "maps", "built", {"built", "cached"}) == "cached";
-  const FrameOptions frame_settings = frame_options(arguments);
-  const Model model = model_of(arguments, frame_settings);
+  FrameOptions frame_settings = frame_options(arguments);
+  Model model = model_of(arguments, frame_settings);
+  if (arguments.has("voxel-size") || !arguments.has("model")) {
+    model.input.voxel_size = frame_settings.voxel_size;
+  }
+  frame_settings.voxel_size = model.input.voxel_size;
+  frame_settings.features = model.input.features;
   const BenchFrame frame = load_frame(frame_settings);
   const SparseTensor input = input_of(frame, model);
-  std::vector<const io::Cloud*> clouds;
-  for (const io::Cloud& cloud : frame.clouds) clouds.push_back(&cloud);
   std::vector<Contender> contenders;
   for (const int threads : settings.threads) {
     contenders.push_back({.engine = std::make_unique<Engine>(
@@ -138,11 +150,13 @@ int bench_network(const Arguments& arguments) {
   for (Contender& contender : contenders) {
     timed.push_back([&] {
       contender.profile(input);
-      if (!clouds.empty()) contender.run_frame(clouds);
+      // Another frame would take the place of the cached maps.
+      if (!frame.files.empty() && !cached) contender.run_frame(frame.files);
       return contender.run(input);
     });
   }
   const std::vector<Times> times = time_in_turn(timed, settings.rounds);
+  for (Contender& contender : contenders) contender.forget(settings.rounds.warmup);
   const base::DType storage = settings.type == base::DType::tf32 ? base::DType::f32 : settings.type;
   const auto work = work_of(model, input.coordinates, static_cast<int>(base::bytes(storage)));
   for (std::size_t i = 0; i < contenders.size(); ++i) {
@@ -177,10 +191,11 @@ Command bench_network_command() {
                       "  sparseconv bench network --arch minkunet18 --width 0.5 --input scan.bin "
                       "--threads 1,2 --json\n"
                       "  sparseconv bench network --model m.h5 --input voxels.h5 --maps cached"};
-  command.options.add_options()("arch", value<std::string>(), "built-in architecture (minkunet42)")(
-      "width", value<std::string>(), "factor on its channels (1)")("model", value<std::string>(),
-                                                                   "model file instead")(
-      "maps", value<std::string>(), "built (in the timed region) or cached (built)");
+  auto add = command.options.add_options();
+  add("arch", value<std::string>(), "built-in architecture (minkunet42)");
+  add("width", value<std::string>(), "factor on its channels (1)");
+  add("model", value<std::string>(), "model file instead");
+  add("maps", value<std::string>(), "built (in the timed region) or cached (built)");
   add_frame_options(command);
   add_bench_options(command);
   command.max_inputs = 0;

@@ -13,7 +13,8 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr std::string_view kInputs = "input";
+// A name that no one can type as an option, nor a command take for one of its own.
+constexpr const char* kInputs = "what is no option";
 
 std::string list_of_commands(const std::vector<Command>& commands, std::string_view prefix) {
   std::string text;
@@ -50,9 +51,9 @@ std::string help(const Command& command) {
 Arguments parse(const Command& command, const std::vector<std::string>& words) {
   po::options_description all;
   all.add(command.options);
-  all.add_options()(kInputs.data(), value<std::vector<std::string>>());
+  all.add_options()(kInputs, value<std::vector<std::string>>());
   po::positional_options_description positional;
-  positional.add(kInputs.data(), -1);
+  positional.add(kInputs, -1);
   const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   po::variables_map values;
   try {
@@ -62,9 +63,8 @@ Arguments parse(const Command& command, const std::vector<std::string>& words) {
   } catch (const po::error& error) {
     throw UsageError(error.what());
   }
-  const auto inputs = values.count(kInputs.data())
-                          ? values[kInputs.data()].as<std::vector<std::string>>()
-                          : std::vector<std::string>{};
+  const auto inputs = values.count(kInputs) ? values[kInputs].as<std::vector<std::string>>()
+                                            : std::vector<std::string>{};
   return {std::move(values), inputs};
 }
 

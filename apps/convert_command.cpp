@@ -92,13 +92,13 @@ Command convert_command() {
                       "  sparseconv convert scan.pcd scan.ply\n"
                       "  sparseconv convert scan.las scan.pcd --ascii\n"
                       "  sparseconv convert scans/ out/ --format ply"};
-  command.options.add_options()("format", value<std::string>(),
-                                "format to write (default: by the extension of OUT)")(
-      "ascii", "the text flavour of the format")("compressed",
-                                                 "the compressed flavour of the format")(
-      "resume", "skip files of a folder that an earlier call has converted in the same way")(
-      "jobs", value<std::string>(), "files read at a time (2)")("json",
-                                                                "one JSON document on stdout");
+  auto add = command.options.add_options();
+  add("format", value<std::string>(), "format to write (default: by the extension of OUT)");
+  add("ascii", "the text flavour of the format");
+  add("compressed", "the compressed flavour of the format");
+  add("resume", "skip files of a folder that an earlier call has converted in the same way");
+  add("jobs", value<std::string>(), "files read at a time (2)");
+  add("json", "one JSON document on stdout");
   add_read_options(command);
   command.min_inputs = command.max_inputs = 2;
   command.run = convert;

@@ -44,6 +44,11 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
     bar_->drawn = now;
     draw();
   }
+  void wipe_line() {
+    const std::lock_guard lock(mutex_);
+    wipe();
+    std::fflush(stderr);
+  }
   void finish() {
     const std::lock_guard lock(mutex_);
     wipe();
@@ -110,6 +115,8 @@ void report_warning(std::string_view file, std::string_view what) {
   logger().warn("sparseconv: warning: {}: {}", file, what);
 }
 void report_note(std::string_view text) { logger().info("{}", text); }
+
+void wipe_progress() { sink().wipe_line(); }
 
 Progress::Progress(std::string what, std::int64_t total) { sink().start(std::move(what), total); }
 Progress::~Progress() { sink().finish(); }

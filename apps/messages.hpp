@@ -17,6 +17,8 @@ void report_error(std::string_view what);  // without a file
 void report_warning(std::string_view file, std::string_view what);
 void report_note(std::string_view text);  // a plain line, such as a closing summary
 
+void wipe_progress();  // before something else writes to the terminal
+
 // A bar where stderr is a terminal, else a plain line at most every few seconds and none for short
 // work. One at a time.
 class Progress {

@@ -88,13 +88,14 @@ Command model_init_command() {
   std::string names;
   for (const std::string& name : sparseconv::architecture_names()) names += " " + name;
   command.examples += "\nArchitectures:" + names;
-  command.options.add_options()("output,o", value<std::string>(), "model file to write")(
-      "in-channels", value<std::string>(), "first of x y z intensity r g b (4)")(
-      "classes", value<std::string>(), "how many, or names: a,b,c (20)")(
-      "width", value<std::string>(), "factor on the channels (1)")(
-      "seed", value<std::string>(), "of the weights (0)")("voxel-size", value<std::string>(),
-                                                          "metres (0.1)")(
-      "json", "what was written, as one JSON document on stdout");
+  auto add = command.options.add_options();
+  add("output,o", value<std::string>(), "model file to write");
+  add("in-channels", value<std::string>(), "first of x y z intensity r g b (4)");
+  add("classes", value<std::string>(), "how many, or names: a,b,c (20)");
+  add("width", value<std::string>(), "factor on the channels (1)");
+  add("seed", value<std::string>(), "of the weights (0)");
+  add("voxel-size", value<std::string>(), "metres (0.1)");
+  add("json", "what was written, as one JSON document on stdout");
   command.min_inputs = command.max_inputs = 1;
   command.run = init_model;
   return command;

@@ -11,12 +11,12 @@ namespace apps {
 namespace fs = std::filesystem;
 
 void add_read_options(Command& command) {
-  command.options.add_options()("from", value<std::string>(),
-                                "format of the input (default: by content, then by extension)")(
-      "columns", value<std::string>(),
-      "names of the columns of a file without a header: x,y,z,intensity,... (empty: skip one)")(
-      "dataset", value<std::string>(), "array to read from an HDF5 or NPZ file with several")(
-      "transpose", "read an array stored as [k, N]");
+  auto add = command.options.add_options();
+  add("from", value<std::string>(), "format of the input (default: by content, then by extension)");
+  add("columns", value<std::string>(),
+      "names of the columns of a file without a header: x,y,z,intensity,... (empty: skip one)");
+  add("dataset", value<std::string>(), "array to read from an HDF5 or NPZ file with several");
+  add("transpose", "read an array stored as [k, N]");
 }
 
 io::ReadOptions read_options(const Arguments& arguments) {

@@ -143,7 +143,8 @@ class Runner {
         std::vector<Result> results = engine_.run(clouds);
         for (std::size_t i = 0; i < group.size(); ++i) store(group[i], std::move(results[i]));
         return;
-      } catch (const base::Error&) {
+      } catch (const std::exception&) {
+        // Said again, by the file that is to blame.
       }
     }
     for (const Waiting& one : group) run_alone(one);
@@ -221,19 +222,20 @@ Command run_command() {
                       "  sparseconv run --model model.h5 scans/ -o out/ --format label --resume\n"
                       "  sparseconv run --model model.h5 'scans/*.pcd' -o out/ --save scores "
                       "--format npy --json"};
-  command.options.add_options()("model,m", value<std::string>(), "model file")(
-      "output,o", value<std::string>(),
-      "folder of the results; a/b.pcd gives DIR/b.<format>, sub-folders of a folder are kept")(
-      "save", value<std::string>(),
-      "labels, scores or features (labels where the model has classes)")(
-      "format", value<std::string>(), "h5, npy, ply, pcd or label (h5)")(
-      "device", value<std::string>(), "cpu, cuda or cuda:N (cpu)")(
-      "dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)")(
-      "batch", value<std::string>(), "clouds computed together (1)")(
-      "jobs", value<std::string>(), "files read ahead (2)")("threads", value<std::string>(),
-                                                            "compute threads (all cores)")(
-      "resume", "skip inputs whose result is complete and made by the same model and options")(
-      "json", "one JSON document on stdout, with timing and memory");
+  auto add = command.options.add_options();
+  add("model,m", value<std::string>(), "model file");
+  add("output,o", value<std::string>(),
+      "folder of the results; a/b.pcd gives DIR/b.<format>, sub-folders of a folder are kept");
+  add("save", value<std::string>(),
+      "labels, scores or features (labels where the model has classes)");
+  add("format", value<std::string>(), "h5, npy, ply, pcd or label (h5)");
+  add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
+  add("dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)");
+  add("batch", value<std::string>(), "clouds computed together (1)");
+  add("jobs", value<std::string>(), "files read ahead (2)");
+  add("threads", value<std::string>(), "compute threads (all cores)");
+  add("resume", "skip inputs whose result is complete and made by the same model and options");
+  add("json", "one JSON document on stdout, with timing and memory");
   add_read_options(command);
   command.min_inputs = 1;
   command.run = run_model;

@@ -171,21 +171,21 @@ Command voxelize_command() {
                       "  sparseconv voxelize scans/ -o voxels/ --voxel-size 0.05,0.05,0.1 "
                       "--range 0,-40,-3,70.4,40,1\n"
                       "  sparseconv voxelize scan.pcd --json          counts only"};
-  command.options.add_options()(
-      "output,o", value<std::string>(),
-      "a file for one input, a folder for several; without it only the counts are printed")(
-      "voxel-size", value<std::string>(), "v or vx,vy,vz in metres (0.1)")(
-      "range", value<std::string>(),
-      "x0,y0,z0,x1,y1,z1: lower bound in, upper bound out; cell 0 is at the lower bound")(
-      "origin", value<std::string>(), "x,y,z of cell 0 (0,0,0)")("reduce", value<std::string>(),
-                                                                 "mean, sum, max or first (mean)")(
-      "max-points", value<std::string>(), "points kept a voxel, in file order (all)")(
-      "max-voxels", value<std::string>(), "voxels kept, by their first point (all)")(
-      "features", value<std::string>(), "x,y,z,intensity,... (x y z and every other scalar field)")(
-      "labels", "also a label a voxel: the most frequent of its points, ties to the lowest")(
-      "resume", "skip files of a folder that an earlier call has done in the same way")(
-      "jobs", value<std::string>(), "files in flight (one a core)")("json",
-                                                                    "one JSON document on stdout");
+  auto add = command.options.add_options();
+  add("output,o", value<std::string>(),
+      "a file for one input, a folder for several; without it only the counts are printed");
+  add("voxel-size", value<std::string>(), "v or vx,vy,vz in metres (0.1)");
+  add("range", value<std::string>(),
+      "x0,y0,z0,x1,y1,z1: lower bound in, upper bound out; cell 0 is at the lower bound");
+  add("origin", value<std::string>(), "x,y,z of cell 0 (0,0,0)");
+  add("reduce", value<std::string>(), "mean, sum, max or first (mean)");
+  add("max-points", value<std::string>(), "points kept a voxel, in file order (all)");
+  add("max-voxels", value<std::string>(), "voxels kept, by their first point (all)");
+  add("features", value<std::string>(), "x,y,z,intensity,... (x y z and every other scalar field)");
+  add("labels", "also a label a voxel: the most frequent of its points, ties to the lowest");
+  add("resume", "skip files of a folder that an earlier call has done in the same way");
+  add("jobs", value<std::string>(), "files in flight (one a core)");
+  add("json", "one JSON document on stdout");
   add_read_options(command);
   command.min_inputs = 1;
   command.run = voxelize_files;

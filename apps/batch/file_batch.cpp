@@ -10,7 +10,9 @@ FileBatch::FileBatch(FileBatchOptions options)
     : options_(std::move(options)), report_(options_.command) {
   report_.failed(options_.inputs.failures);
   if (!options_.folder.empty()) {
-    fs::create_directories(options_.folder);
+    std::error_code error;
+    fs::create_directories(options_.folder, error);
+    ENSURE(!error, text_of(options_.folder), ": cannot be made: ", error.message());
     log_ = std::make_unique<ResultLog>(options_.folder);
   }
   for (std::size_t file = 0; file < options_.inputs.files.size(); ++file) {
@@ -24,7 +26,7 @@ FileBatch::FileBatch(FileBatchOptions options)
   progress_ = std::make_unique<Progress>(options_.command, static_cast<std::int64_t>(todo_.size()));
 }
 
-bool FileBatch::is_interrupted_now() { return is_interrupted(); }
+bool FileBatch::is_stopped() const { return is_full_ || is_interrupted(); }
 
 std::string FileBatch::signature_of(std::size_t file) const {
   return digest(options_.signature + '\n' + file_stamp(input(file)));

@@ -44,14 +44,13 @@ class FileBatch {
   // thread.
   void store(std::size_t file, std::function<Json()> write);
   void fail(std::size_t file, std::string message);
-  bool is_stopped() const { return is_full_ || is_interrupted_now(); }
+  bool is_stopped() const;  // nothing more can be written, or Ctrl-C
 
   // Waits for the writer, says how it went, adds `more` to the document printed where `as_json`;
   // the exit status.
   int close(bool as_json, const Json& more = Json::object());
 
  private:
-  static bool is_interrupted_now();
   void write_one(std::size_t file, const std::function<Json()>& write);
   std::string signature_of(std::size_t file) const;
 

@@ -72,12 +72,13 @@ std::string row(const Json& result) {
 }  // namespace
 
 void add_bench_options(Command& command) {
-  command.options.add_options()("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)")(
-      "dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)")(
-      "threads", value<std::string>(), "compute threads; a list is timed in turn: 1,2 (all cores)")(
-      "repeat", value<std::string>(), "timed rounds (15)")(
-      "warmup", value<std::string>(), "rounds before them (2)")("json",
-                                                                "one JSON document on stdout");
+  auto add = command.options.add_options();
+  add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
+  add("dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)");
+  add("threads", value<std::string>(), "compute threads; a list is timed in turn: 1,2 (all cores)");
+  add("repeat", value<std::string>(), "timed rounds (15)");
+  add("warmup", value<std::string>(), "rounds before them (2)");
+  add("json", "one JSON document on stdout");
 }
 
 BenchSettings bench_settings(const Arguments& arguments) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -64,6 +65,7 @@ class BenchReport {
 struct FrameOptions {
   std::vector<std::string> inputs;
   std::array<double, 3> voxel_size{0.1, 0.1, 0.1};
+  std::vector<std::string> features{"x", "y", "z", "intensity"};  // 0 where a cloud lacks one
   int batch = 1;           // frames in one tensor; few inputs are repeated
   std::uint64_t seed = 1;  // of the street
 };
@@ -71,9 +73,9 @@ void add_frame_options(Command& command);
 FrameOptions frame_options(const Arguments& arguments);
 
 struct BenchFrame {
-  std::string name;
-  std::vector<io::Cloud> clouds;    // empty where a voxel file was read
-  sparseconv::SparseTensor voxels;  // f32 features: x y z and what else the clouds have
+  std::vector<std::filesystem::path> files;  // of the clouds; empty where they were simulated
+  std::vector<io::Cloud> clouds;             // empty where a voxel file was read
+  sparseconv::SparseTensor voxels;           // f32 features: x y z and what else the clouds have
 };
 BenchFrame load_frame(const FrameOptions& options);
 

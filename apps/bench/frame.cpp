@@ -19,21 +19,23 @@ std::vector<io::Cloud> street(std::uint64_t seed, int frames) {
   return clouds;
 }
 
-std::vector<io::Cloud> repeated(std::vector<io::Cloud> clouds, int count) {
-  const std::size_t given = clouds.size();
-  for (std::size_t i = 0; clouds.size() < static_cast<std::size_t>(count); ++i)
-    clouds.push_back(clouds[i % given]);
-  return clouds;
+std::vector<std::filesystem::path> repeated(std::vector<std::filesystem::path> files, int count) {
+  const std::size_t given = files.size();
+  while (given > 0 && files.size() < static_cast<std::size_t>(count)) {
+    files.push_back(files[files.size() - given]);
+  }
+  return files;
 }
 
 }  // namespace
 
 void add_frame_options(Command& command) {
-  command.options.add_options()("input", value<std::vector<std::string>>()->multitoken(),
-                                "clouds or one voxel file (a simulated street)")(
-      "voxel-size", value<std::string>(), "v or vx,vy,vz in metres (0.1)")(
-      "batch", value<std::string>(), "frames in one tensor (1)")("seed", value<std::string>(),
-                                                                 "of the simulated street (1)");
+  auto add = command.options.add_options();
+  add("input", value<std::vector<std::string>>()->multitoken(),
+      "clouds or one voxel file (a simulated street)");
+  add("voxel-size", value<std::string>(), "v or vx,vy,vz in metres (0.1)");
+  add("batch", value<std::string>(), "frames in one tensor (1)");
+  add("seed", value<std::string>(), "of the simulated street (1)");
 }
 
 FrameOptions frame_options(const Arguments& arguments) {
@@ -56,15 +58,15 @@ BenchFrame load_frame(const FrameOptions& options) {
     frame.voxels.features = frame.voxels.features.to(base::DType::f32);
     return frame;
   }
-  for (const InputFile& file : inputs.files) frame.clouds.push_back(read_cloud(file.path, {}));
+  for (const InputFile& file : inputs.files) frame.files.push_back(file.path);
+  frame.files = repeated(std::move(frame.files), options.batch);
+  for (const auto& file : frame.files) frame.clouds.push_back(read_cloud(file, {}));
   if (frame.clouds.empty()) frame.clouds = street(options.seed, options.batch);
-  frame.clouds = repeated(std::move(frame.clouds), options.batch);
   std::vector<const io::Cloud*> clouds;
   for (const io::Cloud& cloud : frame.clouds) clouds.push_back(&cloud);
-  frame.voxels = sparseconv::voxelize(clouds, {.voxel_size = options.voxel_size,
-                                               .features = {"x", "y", "z", "intensity"},
-                                               .defaults = {{"intensity", 0.0}}})
-                     .tensor;
+  sparseconv::VoxelizeOptions how{.voxel_size = options.voxel_size, .features = options.features};
+  for (const std::string& feature : options.features) how.defaults[feature] = 0;
+  frame.voxels = sparseconv::voxelize(clouds, how).tensor;
   return frame;
 }
 

@@ -1,6 +1,7 @@
 #include "apps/info/describe.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/read_options.hpp"
 #include "io/hdf5_container.hpp"
@@ -29,6 +30,23 @@ Json fields_of(const io::Cloud& cloud) {
     fields.push_back(std::move(field));
   }
   return fields;
+}
+
+// Least and greatest finite value of each scalar field: an intensity of 0 .. 255 shows here.
+Json ranges_of(const io::Cloud& cloud) {
+  Json ranges = Json::object();
+  for (const auto& column : cloud.columns()) {
+    if (column->field.count != 1) continue;
+    double low = INFINITY, high = -INFINITY;
+    for (std::int64_t i = 0; i < cloud.size(); ++i) {
+      const double value = column->at(i);
+      if (!std::isfinite(value)) continue;
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+    ranges[column->field.name] = low <= high ? Json({low, high}) : Json(nullptr);
+  }
+  return ranges;
 }
 
 bool looks_like_hdf5(const fs::path& path) {
@@ -70,7 +88,8 @@ Json describe_cloud(const fs::path& path, const io::Cloud& cloud) {
              {"max", bounds ? array_of(bounds->max) : Json(nullptr)},
              {"first", position_or_null(cloud, first)},
              {"last", position_or_null(cloud, last)},
-             {"clouds", cloud.clouds}};
+             {"clouds", cloud.clouds},
+             {"ranges", ranges_of(cloud)}};
   if (cloud.height > 1) {
     entry["width"] = cloud.width;
     entry["height"] = cloud.height;

@@ -21,7 +21,8 @@ std::string inline_text(const Json& value) {
     }
     return text.empty() ? "-" : text;
   }
-  return value.dump();
+  // Ten digits: more than float32 holds, and a millimetre at the far end of a map projection.
+  return value.is_number_float() ? fmt::format("{:.10g}", value.get<double>()) : value.dump();
 }
 
 std::string fields_text(const Json& fields) {

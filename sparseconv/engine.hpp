@@ -1,5 +1,6 @@
-// Runs a model: voxelise, coordinates and maps, fused network. Planned once per model, then run
-// without allocating in steady state. `run` may be called from several threads.
+// Runs a model: voxelise, coordinates and maps, fused network. Planned once per model; activations
+// and the tables of kernel maps are kept and used again, so that a frame no larger than the last
+// allocates neither. `run` may be called from several threads; each run in flight has its own.
 #pragma once
 #include <memory>
 #include <span>

@@ -166,10 +166,11 @@ void KernelMap::require(const ConvGeometry& wanted, const CoordinatesPtr& in,
 }
 
 KernelMapPtr build_kernel_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
-                              const ConvGeometry& geometry) {
+                              const ConvGeometry& geometry, std::vector<std::int32_t> storage) {
   ENSURE(input && output, "kernel map: no coordinates");
   geometry.check("kernel map");
   auto map = std::make_shared<KernelMap>();
+  map->table = std::move(storage);
   map->geometry = geometry;
   map->input = input;
   map->output = output;
@@ -184,9 +185,10 @@ KernelMapPtr build_kernel_map(const CoordinatesPtr& input, const CoordinatesPtr&
   return map;
 }
 
-KernelMapPtr invert(const KernelMapPtr& forward) {
+KernelMapPtr invert(const KernelMapPtr& forward, std::vector<std::int32_t> storage) {
   ENSURE(forward, "inverse map: no forward map");
   auto map = std::make_shared<KernelMap>();
+  map->table = std::move(storage);
   map->kind = inverse_kind(*forward);
   map->geometry = forward->geometry;
   map->input = forward->output;
@@ -203,6 +205,12 @@ KernelMapPtr invert(const KernelMapPtr& forward) {
     }
   });
   return map;
+}
+
+std::vector<std::int32_t> take_table(KernelMapPtr map) {
+  if (!map || map.use_count() != 1) return {};
+  // Maps are made non-const by the functions above; this one goes away with its last holder.
+  return std::move(const_cast<KernelMap&>(*map).table);
 }
 
 KernelMapPtr build_transposed_map(const CoordinatesPtr& input, const CoordinatesPtr& output,

@@ -32,11 +32,13 @@ using KernelMapPtr = std::shared_ptr<const KernelMap>;
 
 // fine = coarse*stride - padding + tap*dilation with fine in `input`, coarse in `output`.
 // Submanifold: output == input (same pointer), the map is symmetric and only half of the taps are
-// searched.
+// searched. `storage` gives the table its memory: what take_table() got from an earlier map.
 KernelMapPtr build_kernel_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
-                              const ConvGeometry& geometry);
+                              const ConvGeometry& geometry, std::vector<std::int32_t> storage = {});
 // Pair (in, out, tap) of `forward` used as (out, in, tap): derived, not searched.
-KernelMapPtr invert(const KernelMapPtr& forward);
+KernelMapPtr invert(const KernelMapPtr& forward, std::vector<std::int32_t> storage = {});
+// The table of a map that nobody else holds; of any other map, nothing.
+std::vector<std::int32_t> take_table(KernelMapPtr map);
 // Transposed convolution from `input` (coarse) to `output` (fine) coordinates.
 KernelMapPtr build_transposed_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
                                   const ConvGeometry& geometry);

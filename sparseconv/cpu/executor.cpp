@@ -62,7 +62,7 @@ class CpuExecutor final : public Executor {
     Workspace& w = *workspace;
     const bool has_maps =
         caches_maps_ && !w.frame.levels.empty() && w.frame.levels[0] == input.voxels.coordinates;
-    if (!has_maps) build_frame(plan_, input.voxels.coordinates, input.points(), w.frame);
+    if (!has_maps) rebuild(w.frame, input);
     place_buffers(plan_, w.frame.rows, static_cast<int>(base::bytes(storage_)), w.placement);
     w.start = reinterpret_cast<char*>(
         w.arena.reserve(w.placement.bytes / static_cast<std::int64_t>(sizeof(float))));
@@ -79,7 +79,7 @@ class CpuExecutor final : public Executor {
     output.timing.network = milliseconds_since(network_start);
     output.memory = {weight_bytes_, w.frame.nbytes(), w.placement.bytes, w.placement.largest_two,
                      peak_process_bytes()};
-    if (!caches_maps_) w.frame = {};
+    if (!caches_maps_) w.frame.clear();
   }
 
  private:
@@ -147,6 +147,16 @@ class CpuExecutor final : public Executor {
   }
   static base::ConstTensorView constant(const base::TensorView& view) {
     return {view.data, view.dtype, view.device, view.shape, view.stride};
+  }
+
+  // A frame that failed half way must not pass for a cached one.
+  void rebuild(cpu::Frame& frame, const FrameInput& input) const {
+    try {
+      build_frame(plan_, input.voxels.coordinates, input.points(), frame);
+    } catch (...) {
+      frame.clear();
+      throw;
+    }
   }
 
   // --- steps ----------------------------------------------------------------------------------

@@ -114,18 +114,18 @@ void check_equal(const LevelCheck& check, const Frame& frame) {
          a - first.keys().begin());
 }
 
-KernelMapPtr build_map(const PlanMap& map, const Frame& frame) {
+KernelMapPtr build_map(const PlanMap& map, const Frame& frame, std::vector<std::int32_t> storage) {
   const auto& input = frame.levels[static_cast<std::size_t>(map.input)];
   const auto& output = frame.levels[static_cast<std::size_t>(map.output)];
   switch (map.kind) {
     case KernelMap::Kind::convolution:
-      return build_kernel_map(input, output, map.geometry);
+      return build_kernel_map(input, output, map.geometry, std::move(storage));
     case KernelMap::Kind::transposed:
       return build_transposed_map(input, output, map.geometry);
     case KernelMap::Kind::inverse:
       break;
   }
-  return invert(frame.maps[static_cast<std::size_t>(map.forward)]);
+  return invert(frame.maps[static_cast<std::size_t>(map.forward)], std::move(storage));
 }
 
 }  // namespace
@@ -141,12 +141,21 @@ std::int64_t Frame::nbytes() const {
   return bytes;
 }
 
+void Frame::clear() {
+  for (std::size_t i = 0; i < maps.size(); ++i) tables[i] = take_table(std::move(maps[i]));
+  maps.clear();
+  levels.clear();
+  merges.clear();
+  rows.clear();
+}
+
 void build_frame(const Plan& plan, const CoordinatesPtr& input, std::int64_t points, Frame& frame) {
   const std::size_t levels = plan.levels.size();
+  frame.clear();
+  frame.tables.resize(plan.maps.size());
   frame.levels.assign(levels, nullptr);
   frame.merges.assign(levels, {});
   frame.rows.assign(levels, 0);
-  frame.maps.clear();
   frame.levels[0] = input;
   for (std::size_t i = 0; i < levels; ++i) {
     if (!plan.is_level_used[i]) continue;
@@ -154,7 +163,9 @@ void build_frame(const Plan& plan, const CoordinatesPtr& input, std::int64_t poi
     frame.rows[i] = plan.levels[i].kind == Level::Kind::points ? points : frame.levels[i]->size();
   }
   for (const auto& check : plan.checks) check_equal(check, frame);
-  for (const auto& map : plan.maps) frame.maps.push_back(build_map(map, frame));
+  for (std::size_t i = 0; i < plan.maps.size(); ++i) {
+    frame.maps.push_back(build_map(plan.maps[i], frame, std::move(frame.tables[i])));
+  }
 }
 
 }  // namespace sparseconv::cpu

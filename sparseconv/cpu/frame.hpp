@@ -19,7 +19,11 @@ struct Frame {
   std::vector<MergeMap> merges;        // of a level
   std::vector<KernelMapPtr> maps;      // null where a map needs no table
   std::vector<std::int64_t> rows;      // of a level
+  // Memory of the last frame's tables, by map: what build_frame() fills again.
+  std::vector<std::vector<std::int32_t>> tables;
   std::int64_t nbytes() const;
+  // Lets go of everything but the memory of tables.
+  void clear();
 };
 
 // Error naming the node that derives a level where coordinates leave the key range, or that joins

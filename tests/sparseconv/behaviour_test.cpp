@@ -401,6 +401,16 @@ TEST(Behaviour, AnEmptyBatchEntryStaysACount) {
   }
 }
 
+TEST(Behaviour, AFrameThatFailedIsNotTakenForACachedOne) {
+  const Model model = random_model(
+      R"({"name":"up","op":"conv_transpose","inputs":["input"],"kernel":1,"stride":2,"out_channels":3},
+         {"name":"out","op":"add","inputs":["input","up"]})",
+      3);
+  const Engine engine(model, {.threads = 1, .cache_maps = true});
+  const auto input = tensor_of({{0, 1, 0, 0}}, 3, {.batch_size = 1});
+  for (int repeat = 0; repeat < 2; ++repeat) EXPECT_THROW(engine.run(input), base::Error);
+}
+
 // Behaviour 28: equal counts, other values; the cache goes by identity.
 TEST(Behaviour, CachedMapsAreNotReusedForOtherCoordinates) {
   const Model model = random_model(kNetwork, 4);

@@ -11,7 +11,7 @@
 #include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/atom/sm90_descriptor.hpp"
 #include "gemm_core/atom/sm90_wgmma.cuh"
-#include "gemm_core/kernel/gather_table.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 
 namespace gemm_core {
 

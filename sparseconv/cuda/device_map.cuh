@@ -1,4 +1,4 @@
-// A kernel map on the device, in the form the gather kernels want: see gemm_core/kernel/gather_table.hpp
+// A kernel map on the device, in the form the gather kernels want: see gemm_core/collective/gather_table.hpp
 // for the meaning of slots, planes, records and lists. Built on the device (frame_maps.hpp), read by the
 // executor's layers. Tile schedules are made from it by gemm_core (device/cuda/tile_schedule.hpp), one per
 // tile size and number of thread blocks, shared by the layers of a level. Sizes stay on the device;
@@ -12,7 +12,7 @@
 #pragma once
 #include <cstdint>
 
-#include "gemm_core/kernel/gather_table.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 
 namespace sparseconv::cuda {
 

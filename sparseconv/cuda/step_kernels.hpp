@@ -8,7 +8,7 @@
 
 #include "gemm_core/base/tensor.hpp"
 #include "gemm_core/epilogue/epilogue.hpp"
-#include "gemm_core/kernel/gather_table.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 #include "sparseconv/coord.hpp"
 #include "sparseconv/plan.hpp"
 

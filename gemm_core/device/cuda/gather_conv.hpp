@@ -12,7 +12,7 @@
 #include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/device/cuda/sm90_instances.hpp"
 #include "gemm_core/device/gather_conv.hpp"
-#include "gemm_core/kernel/gather_table.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 
 namespace gemm_core::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "gemm_core/kernel/gather_table.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 
 namespace gemm_core::cuda {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/epilogue/cuda/device_epilogue.cuh"
-#include "gemm_core/kernel/gather_table.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 
 namespace gemm_core {
 

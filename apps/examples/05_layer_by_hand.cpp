@@ -3,6 +3,7 @@
 #include <sparseconv/sparseconv.h>
 #include <gemm_core/device/gather_conv.hpp>
 #include <iostream>
+#include <utility>
 #include <vector>
 
 int main() {

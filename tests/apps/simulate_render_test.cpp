@@ -11,8 +11,8 @@ namespace {
 
 TEST(Simulate, WritesScansLabelsAndPoses) {
   const ScratchFolder folder;
-  const ProgramRun run = sparseconv({"simulate", "--sensor", "vlp16", "--frames", "2", "--seed",
-                                     "3", "-o", folder.text("out"), "--json"});
+  const ProgramRun run = run_cli({"simulate", "--sensor", "vlp16", "--frames", "2", "--seed", "3",
+                                  "-o", folder.text("out"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(names_in(folder / "out"),
             (std::vector<std::string>{"000000.bin", "000000.label", "000001.bin", "000001.label",
@@ -50,7 +50,7 @@ TEST(Simulate, ThreadsChangeNoByteAndTheFirstFrameMayBeAnyOne) {
     std::vector<std::string> words = {"simulate", "--sensor", "vlp16",         "--seed",
                                       "9",        "-o",       folder.text(out)};
     words.insert(words.end(), more.begin(), more.end());
-    ASSERT_EQ(sparseconv(words).exit_code, 0);
+    ASSERT_EQ(run_cli(words).exit_code, 0);
   };
   simulate("a", {"--frames", "3", "--threads", "1"});
   simulate("b", {"--frames", "1", "--first", "2", "--threads", "2"});
@@ -62,7 +62,7 @@ TEST(Simulate, OtherFormatsHoldLabelsThemselves) {
   const ScratchFolder folder;
   for (const std::string format : {"pcd", "ply"}) {
     ASSERT_EQ(
-        sparseconv({"simulate", "--sensor", "vlp16", "--format", format, "-o", folder.text(format)})
+        run_cli({"simulate", "--sensor", "vlp16", "--format", format, "-o", folder.text(format)})
             .exit_code,
         0);
     EXPECT_EQ(names_in(folder / format),
@@ -74,8 +74,7 @@ TEST(Simulate, OtherFormatsHoldLabelsThemselves) {
 TEST(Simulate, RandomisedFramesDiffer) {
   const ScratchFolder folder;
   ASSERT_EQ(
-      sparseconv({"simulate", "--randomise", "--frames", "2", "-o", folder.text("out")}).exit_code,
-      0);
+      run_cli({"simulate", "--randomise", "--frames", "2", "-o", folder.text("out")}).exit_code, 0);
   EXPECT_NE(read_bytes(folder / "out/000000.bin"), read_bytes(folder / "out/000001.bin"));
 }
 
@@ -89,7 +88,7 @@ TEST(Simulate, WrongUsageNamesTheOption) {
       {{"simulate", "-o", folder.text("x"), "--format", "docx"}, "docx"},
       {{"simulate", "-o", folder.text("x"), "--randomise", "--sensor", "vlp16"}, "--randomise"}};
   for (const auto& [words, part] : cases) {
-    const ProgramRun run = sparseconv(words);
+    const ProgramRun run = run_cli(words);
     EXPECT_EQ(run.exit_code, 2) << part;
     EXPECT_TRUE(contains(run.err, part)) << run.err;
   }
@@ -98,8 +97,7 @@ TEST(Simulate, WrongUsageNamesTheOption) {
 TEST(Simulate, AFolderThatCannotBeMadeIsAnError) {
   const ScratchFolder folder;
   write_bytes(folder / "file", "x");
-  const ProgramRun run =
-      sparseconv({"simulate", "--sensor", "vlp16", "-o", folder.text("file/out")});
+  const ProgramRun run = run_cli({"simulate", "--sensor", "vlp16", "-o", folder.text("file/out")});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_TRUE(contains(run.err, "file/out")) << run.err;
 }
@@ -110,7 +108,7 @@ bool is_png(const std::filesystem::path& path) {
 
 TEST(Render, DrawsScansLabelsAndPairs) {
   const ScratchFolder folder;
-  ASSERT_EQ(sparseconv({"simulate", "--sensor", "vlp16", "-o", folder.text("s")}).exit_code, 0);
+  ASSERT_EQ(run_cli({"simulate", "--sensor", "vlp16", "-o", folder.text("s")}).exit_code, 0);
   const std::string scan = folder.text("s/000000.bin"), labels = folder.text("s/000000.label");
   const std::vector<std::vector<std::string>> calls = {
       {scan, "--color", "intensity"},
@@ -121,7 +119,7 @@ TEST(Render, DrawsScansLabelsAndPairs) {
     const std::string picture = folder.text("p" + std::to_string(i) + ".png");
     std::vector<std::string> words = {"render", "-o", picture};
     words.insert(words.end(), calls[i].begin(), calls[i].end());
-    const ProgramRun run = sparseconv(words);
+    const ProgramRun run = run_cli(words);
     EXPECT_EQ(run.exit_code, 0) << run.err;
     EXPECT_TRUE(is_png(picture)) << i;
   }
@@ -130,8 +128,7 @@ TEST(Render, DrawsScansLabelsAndPairs) {
 TEST(Render, ZeroPointsWarnAndGiveAPicture) {
   const ScratchFolder folder;
   write_bytes(folder / "empty.bin", "");
-  const ProgramRun run =
-      sparseconv({"render", folder.text("empty.bin"), "-o", folder.text("p.png")});
+  const ProgramRun run = run_cli({"render", folder.text("empty.bin"), "-o", folder.text("p.png")});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.err, "0 points")) << run.err;
   EXPECT_TRUE(is_png(folder / "p.png"));
@@ -142,25 +139,20 @@ TEST(Render, FailuresLeaveNothingBehind) {
   write_bytes(folder / "short.pcd", "# .PCD v0.7\nVERSION 0.7\n");
   write_scan(folder / "a.bin", spiral(10));
   write_bytes(folder / "a.label", std::string(8, '\0'));
-  EXPECT_EQ(sparseconv({"render", folder.text("short.pcd"), "-o", folder.text("p.png")}).exit_code,
-            1);
-  EXPECT_EQ(sparseconv({"render", folder.text("none.bin"), "-o", folder.text("p.png")}).exit_code,
-            1);
-  const ProgramRun unequal = sparseconv({"render", folder.text("a.bin"), "--labels",
-                                         folder.text("a.label"), "-o", folder.text("p.png")});
+  EXPECT_EQ(run_cli({"render", folder.text("short.pcd"), "-o", folder.text("p.png")}).exit_code, 1);
+  EXPECT_EQ(run_cli({"render", folder.text("none.bin"), "-o", folder.text("p.png")}).exit_code, 1);
+  const ProgramRun unequal = run_cli({"render", folder.text("a.bin"), "--labels",
+                                      folder.text("a.label"), "-o", folder.text("p.png")});
   EXPECT_EQ(unequal.exit_code, 1);
   EXPECT_TRUE(contains(unequal.err, "2 labels for 10 points")) << unequal.err;
-  EXPECT_EQ(sparseconv({"render", folder.text("a.bin"), "-o", folder.text("no/p.png")}).exit_code,
-            1);
-  EXPECT_EQ(sparseconv({"render", folder.text("a.bin")}).exit_code, 2);
-  EXPECT_EQ(
-      sparseconv({"render", folder.text("a.bin"), "-o", folder.text("p.png"), "--camera", "1,2"})
-          .exit_code,
-      2);
-  EXPECT_EQ(
-      sparseconv({"render", "--side-by-side", folder.text("a.bin"), "-o", folder.text("p.png")})
-          .exit_code,
-      2);
+  EXPECT_EQ(run_cli({"render", folder.text("a.bin"), "-o", folder.text("no/p.png")}).exit_code, 1);
+  EXPECT_EQ(run_cli({"render", folder.text("a.bin")}).exit_code, 2);
+  EXPECT_EQ(run_cli({"render", folder.text("a.bin"), "-o", folder.text("p.png"), "--camera", "1,2"})
+                .exit_code,
+            2);
+  EXPECT_EQ(run_cli({"render", "--side-by-side", folder.text("a.bin"), "-o", folder.text("p.png")})
+                .exit_code,
+            2);
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"a.bin", "a.label", "short.pcd"}));
 }
 

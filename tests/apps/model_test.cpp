@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include "sparseconv/model.hpp"
+#include "tests/apps/command_line.hpp"
+
+using namespace command_line;
+
+namespace {
+
+TEST(ModelInit, WritesTheSameModelForTheSameSeed) {
+  const ScratchFolder folder;
+  const auto init = [&](const std::string& name, const std::string& seed) {
+    return run_cli({"model", "init", "minkunet14", "-o", folder.text(name), "--width", "0.125",
+                    "--seed", seed, "--classes", "road,car", "--in-channels", "5", "--voxel-size",
+                    "0.2"});
+  };
+  ASSERT_EQ(init("a.h5", "1").exit_code, 0);
+  ASSERT_EQ(init("b.h5", "1").exit_code, 0);
+  ASSERT_EQ(init("c.h5", "2").exit_code, 0);
+  const auto a = sparseconv::load_model(folder / "a.h5"),
+             b = sparseconv::load_model(folder / "b.h5"),
+             c = sparseconv::load_model(folder / "c.h5");
+  EXPECT_EQ(a.classes, (std::vector<std::string>{"road", "car"}));
+  EXPECT_EQ(a.input.features, (std::vector<std::string>{"x", "y", "z", "intensity", "r"}));
+  EXPECT_EQ(a.input.voxel_size[0], 0.2);
+  bool differs = false;
+  for (std::size_t i = 0; i < a.nodes.size(); ++i) {
+    for (const auto& [name, weight] : a.nodes[i].weights) {
+      const auto bytes = [&name = name, i](const sparseconv::Model& m) {
+        const auto& tensor = m.nodes[i].weights.at(name);
+        return std::string(static_cast<const char*>(tensor.data()),
+                           static_cast<std::size_t>(tensor.nbytes()));
+      };
+      EXPECT_EQ(bytes(a), bytes(b)) << a.nodes[i].name << " " << name;
+      differs = differs || bytes(a) != bytes(c);
+    }
+  }
+  EXPECT_TRUE(differs);
+}
+
+TEST(ModelInit, EveryArchitectureIsWrittenAndDescribed) {
+  const ScratchFolder folder;
+  for (const std::string& name : sparseconv::architecture_names()) {
+    const std::string path = folder.text(name + ".h5");
+    const ProgramRun init =
+        run_cli({"model", "init", name, "-o", path, "--width", "0.125", "--classes", "3"});
+    ASSERT_EQ(init.exit_code, 0) << name << init.err;
+    const ProgramRun info = run_cli({"model", "info", path, "--json"});
+    ASSERT_EQ(info.exit_code, 0) << info.err;
+    const Json file = document(info)["files"][0];
+    EXPECT_EQ(file["parameters"], sparseconv::load_model(path).parameters()) << name;
+    EXPECT_GT(file["macs_per_row"].get<double>(), 0) << name;
+    EXPECT_EQ(document(run_cli({"info", path, "--json"}))["files"][0], file)
+        << "info knows models too";
+  }
+}
+
+TEST(ModelInfo, NamesWhatIsWrong) {
+  const ScratchFolder folder;
+  write_bytes(folder / "m.h5", "not HDF5");
+  for (const std::string name : {"m.h5", "missing.h5"}) {
+    const ProgramRun run = run_cli({"model", "info", folder.text(name), "--json"});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_TRUE(contains(run.err, "sparseconv: " + folder.text(name) + ": ")) << run.err;
+    EXPECT_EQ(document(run)["errors"].size(), 1u);
+  }
+}
+
+}  // namespace

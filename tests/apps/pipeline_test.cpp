@@ -1,0 +1,97 @@
+// The parts under the commands: order, bounds and failures of the pipeline; the log of finished
+// results; option texts.
+#include "apps/batch/pipeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "apps/batch/result_log.hpp"
+#include "apps/values.hpp"
+#include "tests/apps/command_line.hpp"
+
+using namespace apps;
+using command_line::ScratchFolder, command_line::write_bytes;
+
+namespace {
+
+TEST(OrderedLoader, HandsResultsOutInOrderWhateverTheTiming) {
+  std::atomic<int> loading{0}, most{0};
+  OrderedLoader<std::size_t> loader(40, 4, [&](std::size_t i) {
+    most = std::max(most.load(), ++loading);
+    std::this_thread::sleep_for(std::chrono::milliseconds((i * 7) % 5));
+    --loading;
+    ENSURE(i % 10 != 3, "number ", i);
+    return i * i;
+  });
+  for (std::size_t i = 0; i < 40; ++i) {
+    const auto loaded = loader.next();
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->index, i);
+    if (i % 10 == 3) {
+      EXPECT_EQ(loaded->error, "number " + std::to_string(i));
+    } else {
+      EXPECT_EQ(loaded->value.value(), i * i);
+    }
+  }
+  EXPECT_FALSE(loader.next());
+  EXPECT_LE(most, 4);
+}
+
+TEST(OrderedLoader, ReadsNoFurtherAheadThanItsJobs) {
+  std::atomic<std::size_t> loads{0};
+  OrderedLoader<int> loader(100, 3, [&](std::size_t) { return static_cast<int>(++loads); });
+  loader.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LE(loads, 4u);  // the one taken and three ahead
+}  // and the destructor ends the rest
+
+TEST(SerialWorker, RunsJobsInOrderAndKeepsTheFirstFailure) {
+  std::vector<int> done;
+  SerialWorker worker(2);
+  for (int i = 0; i < 10; ++i) {
+    worker.push([&done, i] {
+      ENSURE(i != 6, "job 6");
+      done.push_back(i);
+    });
+  }
+  EXPECT_THROW(worker.finish(), base::Error);
+  EXPECT_EQ(done, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(ResultLog, KnowsResultsAcrossCrashes) {
+  const ScratchFolder folder;
+  write_bytes(folder / "a.h5", "result");
+  write_bytes(folder / "\xff.h5", "result");
+  {
+    ResultLog log(folder.path());
+    log.add(folder / "a.h5", "same");
+    log.add(folder / "\xff.h5", "same");
+  }
+  std::ofstream(folder / ".sparseconv-run.jsonl", std::ios::app)
+      << "\n{\"result\": \"b.h5\", \"sta";  // cut short
+  ResultLog log(folder.path());
+  EXPECT_TRUE(log.has(folder / "a.h5", "same"));
+  EXPECT_TRUE(log.has(folder / "\xff.h5", "same"));
+  EXPECT_FALSE(log.has(folder / "a.h5", "other"));
+  EXPECT_FALSE(log.has(folder / "b.h5", "same"));
+  log.add(folder / "a.h5", "other");
+  EXPECT_TRUE(ResultLog(folder.path()).has(folder / "a.h5", "other"));
+  write_bytes(folder / "a.h5", "longer result");
+  EXPECT_FALSE(ResultLog(folder.path()).has(folder / "a.h5", "other"));
+}
+
+TEST(Values, NumbersAreReadWholeOrRefused) {
+  EXPECT_EQ(parse_number("x", "-1.5e-3"), -1.5e-3);
+  EXPECT_EQ(parse_number("x", "+2"), 2);
+  EXPECT_EQ(parse_numbers("x", "1,-2.5"), (std::vector<double>{1, -2.5}));
+  for (const char* text : {"", "1,5", "1.5m", " 1", "1 ", "nan", "inf", "1e999", "0x10"}) {
+    EXPECT_THROW(parse_number("x", text), UsageError) << text;
+  }
+  EXPECT_EQ(split_list("a,,b,"), (std::vector<std::string>{"a", "", "b", ""}));
+  EXPECT_EQ(split_list(""), std::vector<std::string>{});
+  EXPECT_EQ(parse_voxel_size("v", "0.5"), (std::array<double, 3>{0.5, 0.5, 0.5}));
+}
+
+}  // namespace

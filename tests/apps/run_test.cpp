@@ -1,0 +1,196 @@
+// One input through `run`: what each kind of result holds.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "io/hdf5_container.hpp"
+#include "io/io.h"
+#include "sparseconv/voxel_file.hpp"
+#include "tests/apps/command_line.hpp"
+#include "tests/apps/tiny_model.hpp"
+
+using namespace command_line;
+
+namespace {
+
+class Run : public testing::Test {
+ protected:
+  Run() {
+    write_threshold_model(folder / "m.h5");
+    // The third point has no place: it becomes no voxel.
+    write_scan(folder / "a.bin",
+               {{1, 0, 0, 0.25f}, {2, 0, 0, 0.75f}, {NAN, 0, 0, 1}, {3, 0, 0, 0.5f}});
+  }
+  ProgramRun run(std::vector<std::string> more, const std::string& input = "a.bin") {
+    std::vector<std::string> words{
+        "run", "--model", folder.text("m.h5"), folder.text(input), "-o", folder.text("out")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_cli(words);
+  }
+  ScratchFolder folder;
+};
+
+TEST_F(Run, LabelsAsHdf5GiveMinusOneToDroppedPointsAndTiesToTheLowest) {
+  const ProgramRun run_ = run({"--save", "labels", "--format", "h5", "--json"});
+  ASSERT_EQ(run_.exit_code, 0) << run_.err;
+  const io::Hdf5Reader file(folder / "out" / "a.h5");
+  EXPECT_EQ(file.dataset("/labels").type, base::DType::i32);
+  EXPECT_EQ(file.read<std::int32_t>("/labels"), (std::vector<std::int32_t>{3, 9, -1, 3}));
+  const Json entry = document(run_)["files"][0];
+  EXPECT_EQ(entry["path"], folder.text("a.bin"));
+  EXPECT_EQ(entry["output"], folder.text("out/a.h5"));
+  EXPECT_EQ(entry["points"], 4);
+  EXPECT_EQ(entry["voxels"], 3);
+  EXPECT_EQ(entry["dropped"], 1);
+  for (const char* part : {"voxelize_ms", "maps_ms", "network_ms", "total_ms"})
+    EXPECT_TRUE(entry["timing"].contains(part));
+  for (const char* part : {"peak", "weights", "maps", "activations", "largest_two_tensors"}) {
+    EXPECT_TRUE(document(run_)["memory"].contains(part)) << part;
+  }
+  EXPECT_GT(document(run_)["memory"]["peak"].get<double>(), 1e6);
+}
+
+TEST_F(Run, LabelsAreTheDefaultOfAModelWithClasses) {
+  ASSERT_EQ(run({}).exit_code, 0);
+  EXPECT_TRUE(io::Hdf5Reader(folder / "out" / "a.h5").has("/labels"));
+}
+
+TEST_F(Run, LabelsAsLabelFileAreUnsignedWithZeroForDroppedPoints) {
+  ASSERT_EQ(run({"--format", "label"}).exit_code, 0);
+  const std::uint32_t expected[4]{3, 9, 0, 3};
+  EXPECT_EQ(read_bytes(folder / "out" / "a.label"),
+            std::string(reinterpret_cast<const char*>(expected), sizeof expected));
+}
+
+TEST_F(Run, LabelsAsNpyAreInt32WithMinusOne) {
+  ASSERT_EQ(run({"--format", "npy"}).exit_code, 0);
+  const std::string bytes = read_bytes(folder / "out" / "a.npy");
+  EXPECT_TRUE(contains(bytes, "'descr': '<i4', 'fortran_order': False, 'shape': (4,), }")) << bytes;
+  const std::int32_t expected[4]{3, 9, -1, 3};
+  ASSERT_GE(bytes.size(), sizeof expected);
+  EXPECT_EQ((bytes.size() - sizeof expected) % 64, 0u);
+  EXPECT_EQ(bytes.substr(bytes.size() - sizeof expected),
+            std::string(reinterpret_cast<const char*>(expected), sizeof expected));
+}
+
+TEST_F(Run, LabelsAsPlyAndPcdAreTheCloudWithALabelField) {
+  for (const std::string format : {"ply", "pcd"}) {
+    ASSERT_EQ(run({"--format", format}).exit_code, 0);
+    const io::Cloud cloud = io::read(folder / "out" / ("a." + format));
+    ASSERT_EQ(cloud.size(), 4);
+    EXPECT_EQ(cloud.get("x").at(1), 2);
+    EXPECT_EQ(cloud.get("intensity").at(1), 0.75);
+    const double expected[4]{3, 9, 0, 3};
+    for (int i = 0; i < 4; ++i)
+      EXPECT_EQ(cloud.get("label").at(i), expected[i]) << format << " " << i;
+  }
+}
+
+TEST_F(Run, ScoresAreTheSoftmax) {
+  const double far = 1 / (1 + std::exp(-0.5));  // scores +-0.25
+  const double expected[8]{far, 1 - far, 1 - far, far, 0, 0, 0.5, 0.5};
+  ASSERT_EQ(run({"--save", "scores"}).exit_code, 0);
+  const io::Hdf5Reader file(folder / "out" / "a.h5");
+  EXPECT_EQ(file.dataset("/scores").shape, (std::vector<std::int64_t>{4, 2}));
+  const auto scores = file.read<float>("/scores");
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(scores.at(i), expected[i], 1e-6) << i;
+  ASSERT_EQ(run({"--save", "scores", "--format", "npy"}).exit_code, 0);
+  EXPECT_TRUE(contains(read_bytes(folder / "out" / "a.npy"), "'shape': (4, 2)"));
+  ASSERT_EQ(run({"--save", "scores", "--format", "ply"}).exit_code, 0);
+  EXPECT_NEAR(io::read(folder / "out" / "a.ply").get("score_1").at(1), far, 1e-6);
+}
+
+TEST_F(Run, FeaturesAreTheOutputsRowByRow) {
+  ASSERT_EQ(run({"--save", "features"}).exit_code, 0);
+  const io::Hdf5Reader file(folder / "out" / "a.h5");
+  EXPECT_EQ(file.dataset("/outputs/head/coordinates").shape, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(file.dataset("/outputs/head/coordinates").type, base::DType::i32);
+  EXPECT_EQ(file.read<std::int32_t>("/outputs/head/coordinates")[5], 20);  // x of the second row
+  EXPECT_EQ(file.dataset("/outputs/head/features").type, base::DType::f32);
+  EXPECT_EQ(file.read<float>("/outputs/head/features"),
+            (std::vector<float>{0.25f, -0.25f, -0.25f, 0.25f, 0, 0}));
+}
+
+TEST_F(Run, AVoxelFileGivesOneLabelAVoxelInItsOrder) {
+  sparseconv::VoxelFile voxels;
+  voxels.tensor.coordinates =
+      sparseconv::Coordinates::create({{0, 5, 0, 0}, {0, -3, 0, 0}, {0, 1, 1, 1}}, {});
+  voxels.tensor.features = base::Tensor::empty({3, 1}, base::DType::f32);
+  const float intensity[3]{0.9f, 0.1f, 0.8f};
+  std::copy(intensity, intensity + 3, voxels.tensor.features.data<float>());
+  voxels.voxel_size = {0.1, 0.1, 0.1};
+  sparseconv::write_voxel_file(folder / "v.h5", voxels);
+  const ProgramRun run_ = run({}, "v.h5");
+  ASSERT_EQ(run_.exit_code, 0) << run_.err;
+  EXPECT_EQ(io::Hdf5Reader(folder / "out" / "v.h5").read<std::int32_t>("/labels"),
+            (std::vector<std::int32_t>{9, 3, 9}));
+  ASSERT_EQ(run({"--format", "ply"}, "v.h5").exit_code, 0);
+  EXPECT_NEAR(io::read(folder / "out" / "v.ply").get("x").at(1), -0.25, 1e-6);  // centre of cell -3
+}
+
+TEST_F(Run, ZeroPointsGiveZeroLabels) {
+  write_bytes(folder / "none.bin", "");
+  const ProgramRun run_ = run({"--format", "label"}, "none.bin");
+  EXPECT_EQ(run_.exit_code, 0) << run_.err;
+  EXPECT_TRUE(contains(run_.err, "sparseconv: warning: " + folder.text("none.bin") + ": 0 points"))
+      << run_.err;
+  ASSERT_TRUE(std::filesystem::exists(folder / "out" / "none.label"));
+  EXPECT_EQ(read_bytes(folder / "out" / "none.label"), "");
+  for (const char* save : {"labels", "scores", "features"}) {
+    EXPECT_EQ(run({"--save", save}, "none.bin").exit_code, 0) << save;
+  }
+}
+
+TEST_F(Run, ResultsDoNotDependOnThreadsJobsOrBatches) {
+  for (int i = 0; i < 5; ++i)
+    write_scan(folder / "in" / ("s" + std::to_string(i) + ".bin"), spiral(50 + i));
+  const auto results = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"--format", "npy", "--save", "scores"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramRun run_ = run(words, "in");
+    EXPECT_EQ(run_.exit_code, 0) << run_.err;
+    std::string all;
+    for (const std::string& name : names_in(folder / "out"))
+      all += name + read_bytes(folder / "out" / name);
+    std::filesystem::remove_all(folder / "out");
+    return all;
+  };
+  const std::string plain = results({});
+  EXPECT_EQ(results({"--threads", "1"}), plain);
+  EXPECT_EQ(results({"--jobs", "4", "--threads", "2"}), plain);
+  EXPECT_EQ(results({"--batch", "3"}), plain);
+}
+
+TEST_F(Run, AModelThatCannotBeReadIsOneErrorAndExitOne) {
+  write_bytes(folder / "m.h5", "no model");
+  const ProgramRun run_ = run({"--json"});
+  EXPECT_EQ(run_.exit_code, 1);
+  EXPECT_TRUE(contains(run_.err, "sparseconv: " + folder.text("m.h5") + ": ")) << run_.err;
+  EXPECT_EQ(document(run_)["errors"][0]["path"], folder.text("m.h5"));
+  EXPECT_EQ(document(run_)["files"], Json::array());
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+TEST_F(Run, AModelWithoutClassesGivesFeaturesAndRefusesLabels) {
+  write_threshold_model(folder / "m.h5", "");
+  ASSERT_EQ(run({}).exit_code, 0);
+  EXPECT_TRUE(io::Hdf5Reader(folder / "out" / "a.h5").has("/outputs/head/features"));
+  EXPECT_EQ(run({"--save", "labels"}).exit_code, 2);
+}
+
+TEST_F(Run, AFieldThatTheCloudLacksIsNamed) {
+  write_bytes(folder / "a.xyz", "1 2 3\n4 5 6\n");
+  const ProgramRun run_ = run({}, "a.xyz");
+  EXPECT_EQ(run_.exit_code, 1);
+  EXPECT_TRUE(contains(run_.err, "sparseconv: " + folder.text("a.xyz") + ": ")) << run_.err;
+  EXPECT_TRUE(contains(run_.err, "intensity")) << run_.err;
+  EXPECT_TRUE(names_in(folder / "out").empty());
+}
+
+TEST_F(Run, ABuildOrMachineWithoutTheDeviceSaysSo) {
+  const ProgramRun run_ = run({"--device", "cuda:63"});
+  EXPECT_EQ(run_.exit_code, 1);
+  EXPECT_TRUE(contains(run_.err, "CUDA") || contains(run_.err, "cuda")) << run_.err;
+}
+
+}  // namespace

@@ -44,6 +44,7 @@ function(sparseconv_library target)
   if(NOT target STREQUAL sparseconv)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME sparseconv_${target})
   endif()
+  target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/sparseconv>)
   sparseconv_warnings(${target})

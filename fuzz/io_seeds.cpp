@@ -36,8 +36,12 @@ int main(int argc, char** argv) {
     int number = 0;
     for (const io::WriteOptions& options : {io::WriteOptions{}, io::WriteOptions{.ascii = true},
                                             io::WriteOptions{.compressed = true}}) {
-      io::write(folder / ("seed" + std::to_string(number++) + format.extensions.front()), cloud,
-                options);
+      try {
+        io::write(folder / ("seed" + std::to_string(number++) + format.extensions.front()), cloud,
+                  options);
+      } catch (const base::Error& error) {  // a build without HDF5
+        std::fprintf(stderr, "%s: %s\n", format.name.c_str(), error.what());
+      }
     }
   }
   return 0;

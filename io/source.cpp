@@ -93,8 +93,8 @@ LineReader::LineReader(const Source& source, std::int64_t offset, std::int64_t f
     : source_(source), base_(offset), line_(first_line - 1) {
   if (offset == 0 && source.head().starts_with("\xEF\xBB\xBF")) base_ = 3;
   refill();
-  if (std::memchr(buffer_.data(), '\n', filled_) == nullptr &&
-      std::memchr(buffer_.data(), '\r', filled_) != nullptr) {
+  const std::string_view start(buffer_.data(), filled_);
+  if (start.find('\n') == std::string_view::npos && start.find('\r') != std::string_view::npos) {
     end_char_ = '\r';
   }
 }

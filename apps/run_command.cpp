@@ -197,6 +197,7 @@ int run_model(const Arguments& arguments) {
                          .resume = settings.resume};
   files.outputs =
       result_paths(files.inputs.files, settings.folder, '.' + settings.format, {settings.model});
+  if (!settings.save.empty()) check_result_kind({.save = settings.save, .format = settings.format});
   const MemoryParts memory;
   std::optional<sparseconv::Model> model;
   try {

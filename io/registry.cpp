@@ -58,7 +58,7 @@ std::vector<FormatInfo> formats() {
   for (const Format& format : registry()) {
     result.push_back({.name = std::string(format.name),
                       .extensions = {format.extensions.begin(), format.extensions.end()},
-                      .readable = format.read != nullptr,
+                      .readable = format.read != nullptr && !format.is_refused,
                       .writable = format.write != nullptr || format.write_file != nullptr,
                       .notes = std::string(format.notes)});
   }
@@ -75,7 +75,7 @@ std::string formats_table() {
       extensions += (extensions.empty() ? "`" : ", `") + std::string(extension) + "`";
     const bool writable = format.write != nullptr || format.write_file != nullptr;
     table += "| " + std::string(format.name) + " | " + extensions + " | " +
-             (format.read != nullptr ? "yes" : "no") + " | " + (writable ? "yes" : "no") + " | " +
+             (format.read != nullptr && !format.is_refused ? "yes" : "no") + " | " + (writable ? "yes" : "no") + " | " +
              std::string(format.reading) + " | " + std::string(format.notes) + " |\n";
   }
   return table;

@@ -177,7 +177,8 @@ void write_voxel_file(const std::filesystem::path& path, const VoxelFile& voxels
     coords.insert(coords.end(), {c.batch, c.x, c.y, c.z});
   file.write<std::int32_t>("/coordinates", coords, {tensor.rows(), 4});
   file.write_tensor("/features", tensor.features);
-  if (!voxels.point_to_voxel.empty()) {
+  // No rows: the map of zero points, which is as empty as none.
+  if (!voxels.point_to_voxel.empty() || voxels.tensor.rows() == 0) {
     file.write<std::int64_t>("/point_to_voxel", voxels.point_to_voxel,
                              {static_cast<std::int64_t>(voxels.point_to_voxel.size())});
   }

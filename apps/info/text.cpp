@@ -11,7 +11,7 @@ std::string inline_text(const Json& value) {
   if (value.is_array()) {
     std::string text;
     for (const Json& element : value)
-      text += (text.empty() ? "" : " "), text += inline_text(element);
+      text.append(text.empty() ? "" : " ").append(inline_text(element));
     return text.empty() ? "-" : text;
   }
   if (value.is_object()) {

@@ -1,4 +1,4 @@
-// E57 (ASTM E2807). Chosen by CMake: e57.cpp with libE57Format, no_e57.cpp without.
+// E57 (ASTM E2807). no_e57.cpp refuses it by name; a reader through libE57Format takes its place in CMake.
 #pragma once
 #include "io/io.h"
 #include "io/source.hpp"

@@ -13,6 +13,7 @@ const Format kE57Format{.name = "e57",
                         .recognises = recognise_e57,
                         .read = read_e57,
                         .reading = "1 MiB",
-                        .notes = "where libE57Format was found when the library was built"};
+                        .is_refused = true,
+                        .notes = "recognised and refused by name: its reader is not built in"};
 
 }  // namespace io

@@ -44,6 +44,7 @@ const Format kLazFormat{.name = "laz",
                         .extensions = {".laz"},
                         .read = read_las,
                         .reading = "256 KiB",
-                        .notes = "where LASzip was found when the library was built"};
+                        .is_refused = true,
+                        .notes = "recognised and refused by name: decompression is not built in"};
 
 }  // namespace io

@@ -1,4 +1,4 @@
-// Compressed LAS. Chosen by CMake: laz.cpp with LASzip, no_laz.cpp without.
+// Compressed LAS. no_laz.cpp refuses it by name; a reader through LASzip takes its place in CMake.
 #pragma once
 #include "io/formats/las_header.hpp"
 

@@ -67,7 +67,7 @@ TEST_F(Batch, ABadFileCostsOnlyItselfAndOrderIsThatOfTheInputs) {
 
 TEST_F(Batch, ABadCloudInABatchOfSeveralCostsOnlyItself) {
   write_scans(3);
-  write_bytes(folder / "in" / "s1001.xyz", "1 2 3\n4 5 6\n");  // reads well but has no intensity
+  write_bytes(folder / "in" / "s1009.xyz", "1 2 3\n4 5 6\n");  // reads well but has no intensity
   const ProgramRun run = run_cli(words({"--batch", "4"}));
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_EQ(document(run)["files"].size(), 3u) << run.out << run.err;

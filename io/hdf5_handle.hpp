@@ -3,6 +3,8 @@
 #pragma once
 #include <hdf5.h>
 
+#include <algorithm>
+
 #include <mutex>
 #include <string>
 #include <utility>
@@ -16,7 +18,13 @@ namespace io::hdf5 {
 // included. HDF5 prints its error stack by itself unless told otherwise, per thread in some builds.
 class Lock {
  public:
-  Lock() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+  Lock() : lock_(mutex()) {
+    // A file that could not be flushed (disk full) stays open inside HDF5, which would crash on it
+    // when the process exits. Files are closed one by one, so nothing is left for that last call to
+    // do.
+    [[maybe_unused]] static const herr_t is_left_alone_at_exit = H5dont_atexit();
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
 
  private:
   static std::recursive_mutex& mutex() {
@@ -36,6 +44,7 @@ inline std::string last_error() {
         return 0;
       },
       &text);
+  std::replace(text.begin(), text.end(), '\n', ' ');  // an error is one line
   return text;
 }
 

@@ -5,4 +5,6 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/frame_maps.cu
   cuda/frame_prepare.cpp
   cuda/frame_runner.cpp
-  cuda/step_kernels.cu)
+  cuda/step_kernels.cu
+  cuda/voxel_layout.cpp
+  cuda/voxelizer.cu)

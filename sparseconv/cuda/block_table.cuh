@@ -1,5 +1,5 @@
-// The device's hash map: blocks of 4x4x4 cells as in hash_map.hpp, with masks and first ranks. Ids
-// are cleared before a build (all ones = free), payloads only where blocks grow cell by cell.
+// The device's hash map: blocks of 4x4x4 cells as in hash_map.hpp, with masks and first ranks, 32
+// bytes an entry: one memory access a look-up. All bits are ones before a build (a free entry).
 #pragma once
 #include "sparseconv/coord.hpp"
 #include "sparseconv/cuda/step.cuh"
@@ -10,39 +10,59 @@ namespace sparseconv::cuda {
 using detail::kBlockBits;
 inline constexpr Key kFreeSlot = ~Key{0};
 
-struct alignas(16) BlockPayload {
+// What a look-up gives: cells of a block, and the rank of its first key.
+struct alignas(16) BlockCells {
   std::uint64_t mask;
-  std::int32_t first;  // rank of the block's first key
+  std::int32_t first;
   std::int32_t unused;
 };
 
+struct alignas(16) BlockHead {
+  Key id;
+  std::uint64_t mask;  // while a set is marked: inverted
+};
+
+struct alignas(32) BlockEntry {
+  BlockHead head;
+  std::int32_t first;
+  std::int32_t unused[3];
+};
+
 struct BlockTable {
-  Key* ids = nullptr;
-  BlockPayload* payloads = nullptr;
+  BlockEntry* entries = nullptr;
   std::int32_t slots = 0;  // power of two, at least 16
   std::int32_t shift = 0;  // 64 - log2(slots / 8)
 
+  SPARSECONV_DEVICE std::int32_t home(Key id) const {
+    return static_cast<std::int32_t>(detail::home_slot(id, shift));
+  }
+
   // Slot of `id`, taken where it is new; -1 when the table is full.
   SPARSECONV_DEVICE std::int32_t insert(Key id) const {
-    auto slot = static_cast<std::int32_t>(detail::home_slot(id, shift));
+    std::int32_t slot = home(id);
     for (std::int32_t probe = 0; probe < slots; ++probe) {
-      const Key before = compare_and_swap(ids + slot, kFreeSlot, id);
+      const Key before = compare_and_swap(&entries[slot].head.id, kFreeSlot, id);
       if (before == kFreeSlot || before == id) return slot;
       slot = (slot + 1) & (slots - 1);
     }
     return -1;
   }
 
-  // Mask 0 where the block is absent.
-  SPARSECONV_DEVICE BlockPayload find(Key id) const {
-    auto slot = static_cast<std::int32_t>(detail::home_slot(id, shift));
+  // Goes on from an entry that may belong to another block. Mask 0 where the block is absent.
+  SPARSECONV_DEVICE BlockCells resolve(Key id, std::int32_t slot, BlockHead head,
+                                       std::int32_t first) const {
     for (std::int32_t probe = 0; probe < slots; ++probe) {
-      const Key there = ids[slot];
-      if (there == id) return payloads[slot];
-      if (there == kFreeSlot) break;
+      if (head.id == id) return {head.mask, first, 0};
+      if (head.id == kFreeSlot) break;
       slot = (slot + 1) & (slots - 1);
+      head = entries[slot].head;
+      first = entries[slot].first;
     }
     return {0, 0, 0};
+  }
+  SPARSECONV_DEVICE BlockCells find(Key id) const {
+    const std::int32_t slot = home(id);
+    return resolve(id, slot, entries[slot].head, entries[slot].first);
   }
 };
 
@@ -66,7 +86,7 @@ struct CoordinateView {
     return rows == nullptr ? rank : rows[rank];
   }
   // Row of a key, or -1.
-  SPARSECONV_DEVICE std::int32_t row_in(const BlockPayload& block, int cell) const {
+  SPARSECONV_DEVICE std::int32_t row_in(const BlockCells& block, int cell) const {
     const std::uint64_t bit = std::uint64_t{1} << cell;
     if ((block.mask & bit) == 0) return -1;
     return row(block.first + bit_count(block.mask & (bit - 1)));

@@ -112,7 +112,10 @@ struct InsertBlocks {
       mask |= std::uint64_t{1} << (set.keys[j] & 63);
     }
     const std::int32_t slot = set.table.insert(id);
-    if (slot >= 0) set.table.payloads[slot] = {mask, i, 0};
+    if (slot >= 0) {
+      set.table.entries[slot].head.mask = mask;
+      set.table.entries[slot].first = i;
+    }
   }
 };
 
@@ -169,10 +172,11 @@ struct MarkOutputs {
       return;
     }
     const std::int32_t slot = set.table.insert(key >> kBlockBits);
-    if (slot >= 0)
-      atomic_or(&set.table.payloads[slot].mask, std::uint64_t{1} << (key & 63));
-    else
+    if (slot < 0) {
       *full = 1;
+      return;
+    }
+    atomic_clear(&set.table.entries[slot].head.mask, std::uint64_t{1} << (key & 63));
   }
 };
 
@@ -184,44 +188,45 @@ struct ListBlocks {
   std::int32_t* blocks;  // their number
   SPARSECONV_DEVICE std::int32_t size(int) const { return table.slots; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
-    if (!is_active || table.ids[i] == kFreeSlot) return;
+    if (!is_active || table.entries[i].head.id == kFreeSlot) return;
     const std::int32_t at = atomic_add(blocks, 1);
-    ids[at] = table.ids[i];
+    ids[at] = table.entries[i].head.id;
     slots[at] = i;
   }
 };
 
 // Cells of the i-th block in the order of ids.
-struct BlockCells {
+struct CountCells {
   BlockTable table;
   const std::int32_t* slots;
   const std::int32_t* blocks;
   SPARSECONV_DEVICE std::int32_t operator()(std::int32_t i) const {
-    return i < *blocks ? bit_count(table.payloads[slots[i]].mask) : 0;
+    return i < *blocks ? bit_count(~table.entries[slots[i]].head.mask) : 0;
   }
 };
 
 struct ExpandBlocks {
   CoordinateView set;
-  BlockCells cells;
+  CountCells cells;
   const Key* ids;            // sorted
   const std::int32_t* sums;  // inclusive, of cells
   const std::int32_t* full;  // the table could not take all blocks
   SPARSECONV_DEVICE std::int32_t size(int) const { return *cells.blocks; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    BlockPayload& payload = set.table.payloads[cells.slots[i]];
+    BlockEntry& block = set.table.entries[cells.slots[i]];
     std::int32_t rank = sums[i] - cells(i);
-    payload.first = rank;
+    const std::uint64_t mask = ~block.head.mask;
+    block.first = rank;
     std::uint64_t kept = 0;
     for (int cell = 0; cell < 64; ++cell) {
-      if ((payload.mask >> cell & 1) == 0) continue;
+      if ((mask >> cell & 1) == 0) continue;
       if (rank < set.capacity) {
         set.keys[rank++] = ids[i] << kBlockBits | static_cast<Key>(cell);
         kept |= std::uint64_t{1} << cell;
       }
     }
-    payload.mask = kept;  // of rows that are stored
+    block.head.mask = kept;  // of rows that are stored
     if (i + 1 == *cells.blocks) *set.count = *full != 0 ? kTooMany : sums[i];
   }
   static constexpr std::int32_t kTooMany = 0x7fffffff;

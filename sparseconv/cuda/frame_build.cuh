@@ -46,12 +46,12 @@ void build_general(Runner& runner, const FrameLayout& frame, const SetStage& sta
   runner.run(mark, source.capacity, 1);
   runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks}, set.table.slots, 1);
   const int id_bits = 3 * kAxisBits - kBlockBits + bits_for_batches(batch_size);
-  runner.sort(stage.ids, stage.sorted_ids, stage.slots, stage.sorted_slots, set.table.slots,
-              id_bits);
-  const BlockCells cells{set.table, stage.sorted_slots, stage.blocks};
+  const auto sorted =
+      runner.sort(Sorted<Key>{stage.ids, stage.slots},
+                  Sorted<Key>{stage.sorted_ids, stage.sorted_slots}, set.table.slots, id_bits);
+  const CountCells cells{set.table, sorted.values, stage.blocks};
   runner.scan(cells, stage.sums, set.table.slots);
-  runner.run(ExpandBlocks{set, cells, stage.sorted_ids, stage.sums, stage.full}, set.table.slots,
-             1);
+  runner.run(ExpandBlocks{set, cells, sorted.keys, stage.sums, stage.full}, set.table.slots, 1);
 }
 
 template <class Runner>
@@ -59,12 +59,12 @@ void build_orders(Runner& runner, const FrameLayout& frame) {
   for (const OrderBatch& batch : frame.batches) {
     const OrderJob* jobs = frame.order_jobs + batch.first;
     runner.run(FindMasks{jobs}, batch.max_rows, batch.count);
-    runner.run(Arrange{jobs, batch.count, batch.segments, batch.segment_begin},
-               batch.count * kWarp + 1, 1);
+    runner.run(Arrange{jobs, batch.count, batch.segment_begin}, batch.count * kWarp, 1);
     runner.run(MakeSortingKeys{jobs, batch.keys, batch.values}, batch.max_rows, batch.count);
-    runner.sort(batch.keys, batch.sorted_keys, batch.values, batch.sorted_values, batch.items, 32);
-    runner.run(FillSlots{jobs, batch.sorted_values, batch.segment_begin}, batch.max_slots,
-               batch.count);
+    const auto sorted =
+        runner.sort(Sorted<std::uint32_t>{batch.keys, batch.values},
+                    Sorted<std::uint32_t>{batch.sorted_keys, batch.sorted_values}, batch.items, 32);
+    runner.run(FillSlots{jobs, sorted.values, batch.segment_begin}, batch.max_slots, batch.count);
   }
 }
 
@@ -95,8 +95,11 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
   if (first.rows != nullptr) {
     runner.run(NumberInput{frame.input_keys, frame.input_ranks, first.count, first.capacity},
                first.capacity, 1);
-    runner.sort(frame.input_keys, first.keys, frame.input_ranks, first.rows, first.capacity,
-                3 * kAxisBits + stages::bits_for_batches(input.batch_size));
+    const auto sorted = runner.sort(Sorted<Key>{frame.input_keys, frame.input_ranks},
+                                    Sorted<Key>{first.keys, first.rows}, first.capacity,
+                                    3 * kAxisBits + stages::bits_for_batches(input.batch_size));
+    runner.copy(first.keys, sorted.keys, first.capacity);
+    runner.copy(first.rows, sorted.values, first.capacity);
   }
   const auto shapes = stages::shapes_of(spec, input.spatial_shape);
   for (const SetStage& stage : frame.stages) {

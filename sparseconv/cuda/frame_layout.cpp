@@ -16,12 +16,11 @@ std::int64_t aligned(std::int64_t rows) {
          gemm_core::kSlotAlignment;
 }
 
-BlockTable take_table(Arena& arena, std::int64_t rows, Arena::Region payloads) {
+BlockTable take_table(Arena& arena, std::int64_t rows) {
   BlockTable table;
   table.slots = static_cast<std::int32_t>(slots_for(rows));
   table.shift = 64 - std::countr_zero(static_cast<std::uint32_t>(table.slots / 8));
-  table.ids = arena.take<Key>(Arena::ones, table.slots);
-  table.payloads = arena.take<BlockPayload>(payloads, table.slots);
+  table.entries = arena.take<BlockEntry>(Arena::ones, table.slots);
   return table;
 }
 
@@ -59,8 +58,7 @@ class Planner {
       set.capacity = static_cast<std::int32_t>(aligned(capacity_.rows[at(s)]));
       set.keys = frame_.arena.take<Key>(Arena::plain, set.capacity);
       set.count = frame_.status == nullptr ? nullptr : frame_.status + s;
-      set.table =
-          take_table(frame_.arena, set.capacity, is_sorted_source ? Arena::plain : Arena::zeros);
+      set.table = take_table(frame_.arena, set.capacity);
       if (s == 0 && !capacity_.is_input_sorted) place_unsorted(set);
       if (s > 0) is_halved(s) ? add_level(s) : add_general(s);
       if (is_sorted_source) frame_.tabled.push_back(set);
@@ -218,7 +216,7 @@ class Planner {
     const std::int64_t rows = source.output.capacity;
     order.capacity = order.is_planes != 0 ? 3 * rows : rows;
     order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
-    order.counters = arena.take<std::int32_t>(Arena::zeros, kTallies * kCounters);
+    order.counters = arena.take<std::int32_t>(Arena::zeros, kCounters);
     order.positions = arena.take<std::int32_t>(Arena::plain, kWarp);
     order.neighbours = arena.take<std::int32_t>(Arena::plain, source.taps * order.capacity);
     order.rows = arena.take<std::int32_t>(Arena::plain, order.capacity);

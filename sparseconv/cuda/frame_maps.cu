@@ -1,104 +1,8 @@
-#include <cuda_runtime.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
-
-#include "gemm_core/base/cuda/launch.cuh"
-#include "gemm_core/base/cuda/resources.hpp"
+#include "sparseconv/cuda/device_runner.cuh"
 #include "sparseconv/cuda/frame_build.cuh"
 
 namespace sparseconv::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-
-template <class Step>
-__global__ void __launch_bounds__(kThreads) map_step(const __grid_constant__ Step step) {
-  const auto job = static_cast<int>(blockIdx.y);
-  const std::int32_t size = step.size(job);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kThreads;
-  if (first >= size) return;
-  const std::int64_t i = first + threadIdx.x;
-  step(job, static_cast<std::int32_t>(i), i < size);
-}
-
-struct FirstOfRows {
-  Pyramid pyramid;
-  __host__ __device__ LevelRows operator()(std::int32_t i) const {
-    return pyramid.first_of_rows(i);
-  }
-};
-
-struct AddRows {
-  __host__ __device__ LevelRows operator()(const LevelRows& a, const LevelRows& b) const {
-    return a + b;
-  }
-};
-
-// Scratch of the library's scans and sorts: one piece, as large as the largest needs; `measure`
-// finds that.
-class Scratch {
- public:
-  template <class Call>  // cudaError_t call(void* scratch, std::size_t& bytes)
-  void operator()(const Call& call) {
-    std::size_t bytes = 0;
-    CUDA_CHECK(call(static_cast<void*>(nullptr), bytes));
-    needed_ = std::max(needed_, bytes);
-    if (is_measuring) return;
-    ENSURE(bytes <= memory_.size(), "frame maps: scratch of ", bytes, " bytes in ", memory_.size());
-    CUDA_CHECK(call(static_cast<void*>(memory_.data()), bytes));
-  }
-  void allocate() {
-    if (needed_ > memory_.size()) memory_ = base::cuda::Buffer<std::uint8_t>(needed_);
-  }
-  std::size_t nbytes() const { return memory_.nbytes(); }
-  bool is_measuring = false;
-
- private:
-  std::size_t needed_ = 0;
-  base::cuda::Buffer<std::uint8_t> memory_;
-};
-
-class DeviceRunner {
- public:
-  DeviceRunner(Scratch& scratch, cudaStream_t stream) : scratch_(scratch), stream_(stream) {}
-
-  template <class Step>
-  void run(const Step& step, std::int64_t max_size, int jobs) {
-    if (scratch_.is_measuring) return;
-    const auto blocks = static_cast<unsigned>((max_size + kThreads - 1) / kThreads);
-    base::cuda::launch(map_step<Step>,
-                       {.grid = dim3(blocks, static_cast<unsigned>(jobs)), .block = dim3(kThreads)},
-                       stream_, step);
-  }
-  void scan(const Pyramid& pyramid, LevelRows* rows, std::int32_t items) {
-    const auto flags = thrust::make_transform_iterator(
-        thrust::make_counting_iterator(std::int32_t{0}), FirstOfRows{pyramid});
-    scratch_([&](void* at, std::size_t& bytes) {
-      return cub::DeviceScan::InclusiveScan(at, bytes, flags, rows, AddRows{}, items, stream_);
-    });
-  }
-  void scan(const BlockCells& cells, std::int32_t* sums, std::int32_t items) {
-    const auto counts =
-        thrust::make_transform_iterator(thrust::make_counting_iterator(std::int32_t{0}), cells);
-    scratch_([&](void* at, std::size_t& bytes) {
-      return cub::DeviceScan::InclusiveSum(at, bytes, counts, sums, items, stream_);
-    });
-  }
-  template <class SortKey>
-  void sort(const SortKey* keys, SortKey* sorted_keys, const std::int32_t* values,
-            std::int32_t* sorted_values, std::int64_t items, int bits) {
-    scratch_([&](void* at, std::size_t& bytes) {
-      return cub::DeviceRadixSort::SortPairs(at, bytes, keys, sorted_keys, values, sorted_values,
-                                             items, 0, bits, stream_);
-    });
-  }
-
- private:
-  Scratch& scratch_;
-  cudaStream_t stream_;
-};
 
 template <class T>
 void upload_jobs(T* to, const std::vector<T>& jobs) {
@@ -137,10 +41,10 @@ void FrameMaps::reserve(const FrameCapacity& capacity) {
   upload_jobs(frame.order_jobs, frame.orders);
   upload_jobs(frame.canonical_jobs, frame.canonicals);
   upload_jobs(frame.invert_jobs, frame.inverts);
-  impl_->scratch.is_measuring = true;
+  impl_->scratch.is_dry = true;
   DeviceRunner runner(impl_->scratch, nullptr);
   build_frame(runner, impl_->spec, frame, {});
-  impl_->scratch.is_measuring = false;
+  impl_->scratch.is_dry = false;
   impl_->scratch.allocate();
 }
 

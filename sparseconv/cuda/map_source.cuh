@@ -34,55 +34,96 @@ SPARSECONV_DEVICE constexpr int child_tap(Key key) {
   return static_cast<int>((key & 1) << 2 | (key & 2) | (key >> 2 & 1));
 }
 
-// The 27 neighbours of a cell lie in at most eight blocks, fetched once.
+// Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1); all taps:
+// kAllPlanes.
+inline constexpr int kAllPlanes = 3;
+SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
+  return plane == 0 ? 0x1249249u : plane == 1 ? 0x4924924u : plane == 2 ? 0x2492492u : ~0u;
+}
+
+// The 27 neighbours of a cell lie in at most eight blocks. All are asked for before the first
+// answer is looked at.
 class AdjacentFinder {
  public:
-  SPARSECONV_DEVICE AdjacentFinder(const MapSource& source, std::int32_t rank)
+  SPARSECONV_DEVICE AdjacentFinder(const MapSource& source, std::int32_t rank, int plane)
       : input_(source.input) {
     const Key key = source.output.keys[rank], id = key >> kBlockBits;
+    Key beyond[3];  // the block across the face that the cell touches, where there is one
+    bool has_beyond[3];
+    SPARSECONV_UNROLL
     for (int a = 0; a < 3; ++a) {
       place_[a] = static_cast<int>((key >> a & 1) | (key >> (a + 3) & 1) << 1);
       side_[a] = place_[a] == 0 ? -1 : place_[a] == 3 ? 1 : 0;
+      has_beyond[a] = step(id, a, side_[a], beyond[a]) && side_[a] != 0;
     }
+    // A plane of taps lies in the blocks of one layer along z.
+    const int dz = plane == 0 ? -1 : plane == 1 ? 1 : 0;
+    const bool asks_own = plane == kAllPlanes || dz == 0 || dz != side_[2];
+    const bool asks_beyond = has_beyond[2] && (plane == kAllPlanes || dz == side_[2]);
+    BlockHead head[8];
+    std::int32_t first[8];
+    Key ids[8];
+    bool is_asked[8];
+    SPARSECONV_UNROLL
+    for (int b = 0; b < 8; ++b) {
+      is_asked[b] = ((b & 1) == 0 || has_beyond[0]) && ((b & 2) == 0 || has_beyond[1]) &&
+                    ((b & 4) == 0 ? asks_own : asks_beyond);
+      ids[b] = id;
+      SPARSECONV_UNROLL
+      for (int a = 0; a < 3; ++a) {
+        if ((b >> a & 1) != 0) ids[b] = (ids[b] & ~id_mask(a)) | (beyond[a] & id_mask(a));
+      }
+      if (is_asked[b]) {
+        const BlockEntry& entry = input_.table.entries[input_.table.home(ids[b])];
+        head[b] = entry.head;
+        first[b] = entry.first;
+      }
+    }
+    SPARSECONV_UNROLL
     for (int b = 0; b < 8; ++b) {
       block_[b] = {0, 0, 0};
-      Key there = id;
-      bool is_needed = true;
-      for (int a = 0; a < 3; ++a) {
-        if ((b >> a & 1) != 0) is_needed = is_needed && side_[a] != 0 && step(there, a, side_[a]);
-      }
-      if (is_needed) block_[b] = input_.table.find(there);
+      if (is_asked[b])
+        block_[b] = input_.table.resolve(ids[b], input_.table.home(ids[b]), head[b], first[b]);
     }
   }
+  SPARSECONV_DEVICE bool has(int tap) const {
+    return (block_[block_of(tap)].mask >> cell_of(tap) & 1) != 0;
+  }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const {
-    const int d[3] = {tap / 9 - 1, tap / 3 % 3 - 1, tap % 3 - 1};
-    int block = 0, cell = 0;
-    for (int a = 0; a < 3; ++a) {
-      if (d[a] != 0 && d[a] == side_[a]) block |= 1 << a;
-      const int at = (place_[a] + d[a]) & 3;
-      cell |= ((at & 1) | (at & 2) << 2) << a;
-    }
-    return input_.row_in(block_[block], cell);
+    return input_.row_in(block_[block_of(tap)], cell_of(tap));
   }
 
  private:
-  // One block along an axis; false at the end of the key range.
-  SPARSECONV_DEVICE static bool step(Key& id, int axis, int direction) {
-    const Key mask = axis_mask(axis) & (~Key{0} >> (kBlockBits + 10)), one = Key{1} << axis;
-    const Key field = id & mask;
-    if (direction > 0) {
-      if (field == mask) return false;
-      id = (((field | ~mask) + one) & mask) | (id & ~mask);
-    } else {
-      if (field == 0) return false;
-      id = ((field - one) & mask) | (id & ~mask);
+  SPARSECONV_DEVICE static constexpr Key id_mask(int axis) {
+    return axis_mask(axis) & (~Key{0} >> (kBlockBits + kBatchBits));
+  }
+  // One block along an axis; false at the end of the key range, where there is nothing.
+  SPARSECONV_DEVICE static bool step(Key id, int axis, int direction, Key& there) {
+    const Key mask = id_mask(axis), one = Key{1} << axis, field = id & mask;
+    there = (direction > 0 ? (field | ~mask) + one : field - one) & mask;
+    return field != (direction > 0 ? mask : Key{0});
+  }
+  SPARSECONV_DEVICE int block_of(int tap) const {
+    const int d[3] = {tap / 9 - 1, tap / 3 % 3 - 1, tap % 3 - 1};
+    int block = 0;
+    SPARSECONV_UNROLL
+    for (int a = 0; a < 3; ++a) block |= d[a] != 0 && d[a] == side_[a] ? 1 << a : 0;
+    return block;
+  }
+  SPARSECONV_DEVICE int cell_of(int tap) const {
+    const int d[3] = {tap / 9 - 1, tap / 3 % 3 - 1, tap % 3 - 1};
+    int cell = 0;
+    SPARSECONV_UNROLL
+    for (int a = 0; a < 3; ++a) {
+      const int at = (place_[a] + d[a]) & 3;
+      cell |= ((at & 1) | (at & 2) << 2) << a;
     }
-    return true;
+    return cell;
   }
 
   CoordinateView input_;
   int place_[3], side_[3];
-  BlockPayload block_[8];
+  BlockCells block_[8];
 };
 
 // Looks keys up one by one; neighbouring taps often lie in one block.
@@ -96,6 +137,7 @@ class SearchFinder {
     at_ = unpack(key);
     batch_ = key >> (3 * kAxisBits) << (3 * kAxisBits);
   }
+  SPARSECONV_DEVICE bool has(int tap) { return (*this)(tap) >= 0; }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) {
     const ConvGeometry& g = geometry_;
     const int r[3] = {tap / (g.kernel[1] * g.kernel[2]), tap / g.kernel[2] % g.kernel[1],
@@ -126,7 +168,7 @@ class SearchFinder {
   bool is_transposed_;
   Coord at_;
   Key batch_, known_ = kFreeSlot;
-  BlockPayload block_{0, 0, 0};
+  BlockCells block_{0, 0, 0};
 };
 
 class HalvingFinder {
@@ -138,6 +180,9 @@ class HalvingFinder {
     for (std::int32_t j = first_; j < input_.size() && input_.keys[j] >> 3 == parent; ++j) {
       present_ |= 1u << (input_.keys[j] & 7);
     }
+  }
+  SPARSECONV_DEVICE bool has(int tap) const {
+    return (present_ >> child_tap(static_cast<Key>(tap)) & 1) != 0;
   }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const {
     const int cell = child_tap(static_cast<Key>(tap));  // its own inverse
@@ -155,6 +200,7 @@ class HalvingInverseFinder {
  public:
   SPARSECONV_DEVICE HalvingInverseFinder(const MapSource& source, std::int32_t rank)
       : parent_(source.link[rank]), tap_(child_tap(source.output.keys[rank] & 7)) {}
+  SPARSECONV_DEVICE bool has(int tap) const { return tap == tap_ && parent_ >= 0; }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const { return tap == tap_ ? parent_ : -1; }
 
  private:
@@ -166,6 +212,7 @@ class TableFinder {
  public:
   SPARSECONV_DEVICE TableFinder(const MapSource& source, std::int32_t row)
       : column_(source.table + row), pitch_(source.pitch) {}
+  SPARSECONV_DEVICE bool has(int tap) const { return column_[tap * pitch_] >= 0; }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const { return column_[tap * pitch_]; }
 
  private:
@@ -173,12 +220,13 @@ class TableFinder {
   std::int64_t pitch_;
 };
 
-// use(finder of the i-th row).
+// use(finder of the i-th row); only taps of the plane will be asked for.
 template <class Use>
-SPARSECONV_DEVICE void with_finder(const MapSource& source, std::int32_t i, const Use& use) {
+SPARSECONV_DEVICE void with_finder(const MapSource& source, std::int32_t i, int plane,
+                                   const Use& use) {
   switch (source.kind) {
     case MapSource::Kind::adjacent: {
-      AdjacentFinder finder(source, i);
+      AdjacentFinder finder(source, i, plane);
       use(finder);
       break;
     }

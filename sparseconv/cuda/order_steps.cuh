@@ -14,48 +14,38 @@ using gemm_core::kMaxMaskedTaps;
 // Gray-decoded mask.
 inline constexpr int kMaxSegments = 31, kSegmentShift = 27, kPlaneSegments = 4;
 inline constexpr std::uint32_t kLastKey = ~0u;  // of items that stand for no row
-inline constexpr int kTallies = 8;              // copies of the counters, against contention
-inline constexpr int kCounters = 2 * kWarp;     // taps, then segments
 
 struct OrderJob {
   MapSource source;
   std::int32_t is_planes = 0, first_segment = 0;
   std::int64_t first_item =
       0;  // of its sorting items: capacity of the output, three times that in planes
-  std::uint32_t* masks = nullptr;     // [output capacity]
-  std::int32_t* counters = nullptr;   // [kTallies][kCounters], cleared
+  std::uint32_t* masks = nullptr;  // [output capacity]
+  std::int32_t* counters =
+      nullptr;  // [kCounters] rows with each tap, then rows of each segment; cleared
   std::int32_t* positions = nullptr;  // [32] place of a tap's bit in the sorting key
   // The result: gather_table.hpp.
   std::int64_t capacity = 0;
   std::int32_t *neighbours = nullptr, *rows = nullptr, *plane_begin = nullptr;
   std::uint32_t* group_masks = nullptr;  // cleared
-
-  SPARSECONV_DEVICE std::int32_t total(int counter) const {
-    std::int32_t sum = 0;
-    for (int copy = 0; copy < kTallies; ++copy) sum += counters[copy * kCounters + counter];
-    return sum;
-  }
 };
-
-// Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1).
-SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
-  return plane == 0 ? 0x1249249u : plane == 1 ? 0x4924924u : 0x2492492u;
-}
 
 struct FindMasks {
   const OrderJob* jobs;
+  SPARSECONV_DEVICE std::int32_t* counters(int job) const { return jobs[job].counters; }
   SPARSECONV_DEVICE std::int32_t size(int job) const { return jobs[job].source.output.size(); }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active,
+                                    std::int32_t* tally) const {
     const OrderJob& order = jobs[job];
     std::uint32_t mask = 0, segments = 0;
     if (is_active) {
-      with_finder(order.source, i, [&](auto& find) {
-        if (order.source.taps == 27) {
+      const std::int32_t taps = order.source.taps;
+      with_finder(order.source, i, kAllPlanes, [&](auto& find) {
+        if (taps == 27) {
           SPARSECONV_UNROLL
-          for (int tap = 0; tap < 27; ++tap) mask |= (find(tap) >= 0 ? 1u : 0u) << tap;
+          for (int tap = 0; tap < 27; ++tap) mask |= (find.has(tap) ? 1u : 0u) << tap;
         } else {
-          for (int tap = 0; tap < order.source.taps; ++tap)
-            mask |= (find(tap) >= 0 ? 1u : 0u) << tap;
+          for (int tap = 0; tap < taps; ++tap) mask |= (find.has(tap) ? 1u : 0u) << tap;
         }
       });
       order.masks[i] = mask;
@@ -66,65 +56,63 @@ struct FindMasks {
             (has_below ? 1u : 0u) | (has_above ? 2u : 0u) | (has_below || has_above ? 8u : 4u);
       }
     }
-    std::int32_t* counters = order.counters + (i / kWarp) % kTallies * kCounters;
-    tally_bits(counters, mask);
-    tally_bits(counters + kWarp, segments);
+    tally_bits(tally, mask);
+    tally_bits(tally + kWarp, segments);
   }
 };
 
-// One warp a job: places of taps by falling frequency, lower taps first among equals; in planes
-// within the plane. Then, in one thread more, where segments and planes begin.
+// One warp a job. Places of taps by falling frequency, lower taps first among equals; in planes
+// within the plane. And where the job's segments and planes begin.
 struct Arrange {
   const OrderJob* jobs;
-  std::int32_t count, segments;
+  std::int32_t count;
   std::int32_t* segment_begin;  // [kMaxSegments] in the sorted items
-  SPARSECONV_DEVICE std::int32_t size(int) const { return count * kWarp + 1; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return count * kWarp; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    if (i == count * kWarp) {
-      place_segments();
-      return;
-    }
     const OrderJob& order = jobs[i / kWarp];
-    const int tap = i % kWarp;
-    if (tap >= order.source.taps) return;
-    const std::int32_t frequency = order.total(tap);
-    int place = 0;
-    for (int other = 0; other < order.source.taps; ++other) {
-      if (order.is_planes != 0 && other % 3 != tap % 3) continue;
-      const std::int32_t f = order.total(other);
-      place += f > frequency || (f == frequency && other < tap) ? 1 : 0;
-    }
-    order.positions[tap] = place;
+    const int lane = i % kWarp;
+    if (lane < order.source.taps) place_tap(order, lane);
+    // The last lane has no tap, or a tap of 32 and a little more to do.
+    if (lane == kWarp - 1) place_segments(i / kWarp);
   }
 
  private:
+  SPARSECONV_DEVICE static void place_tap(const OrderJob& order, int tap) {
+    const std::int32_t frequency = order.counters[tap];
+    int place = 0;
+    SPARSECONV_UNROLL
+    for (int other = 0; other < kWarp; ++other) {
+      const std::int32_t f = order.counters[other];
+      const bool is_rival =
+          other < order.source.taps && (order.is_planes == 0 || other % 3 == tap % 3);
+      place += is_rival && (f > frequency || (f == frequency && other < tap)) ? 1 : 0;
+    }
+    order.positions[tap] = place;
+  }
   SPARSECONV_DEVICE static std::int32_t aligned(std::int32_t slot) {
     return (slot + gemm_core::kSlotAlignment - 1) / gemm_core::kSlotAlignment *
            gemm_core::kSlotAlignment;
   }
-  SPARSECONV_DEVICE void place_segments() const {
+  SPARSECONV_DEVICE void place_segments(std::int32_t job) const {
     std::int32_t item = 0;
-    for (int j = 0; j < count; ++j) {
-      const OrderJob& order = jobs[j];
-      std::int32_t rows[kPlaneSegments] = {};
-      for (int s = 0; s < (order.is_planes != 0 ? kPlaneSegments : 1); ++s) {
-        rows[s] = order.total(kWarp + s);
-        segment_begin[order.first_segment + s] = item;
-        item += rows[s];
-      }
-      std::int32_t* begin = order.plane_begin;
-      begin[0] = 0;
-      if (order.is_planes != 0) {
-        begin[1] = aligned(rows[0]);
-        begin[2] = begin[1] + aligned(rows[1]);
-        begin[3] = begin[2] + rows[2];
-        begin[4] = begin[3] + rows[3];
-      } else {
-        begin[1] = begin[2] = 0;
-        begin[3] = begin[4] = rows[0];
-      }
+    for (std::int32_t j = 0; j < job; ++j) {
+      SPARSECONV_UNROLL
+      for (int s = 0; s < kPlaneSegments; ++s) item += jobs[j].counters[kWarp + s];
     }
+    const OrderJob& order = jobs[job];
+    std::int32_t rows[kPlaneSegments];
+    for (int s = 0; s < kPlaneSegments; ++s) {
+      rows[s] = order.counters[kWarp + s];
+      if (order.is_planes != 0 || s == 0) segment_begin[order.first_segment + s] = item;
+      item += rows[s];
+    }
+    std::int32_t* begin = order.plane_begin;
+    begin[0] = 0;
+    begin[1] = order.is_planes != 0 ? aligned(rows[0]) : 0;
+    begin[2] = order.is_planes != 0 ? begin[1] + aligned(rows[1]) : 0;
+    begin[3] = order.is_planes != 0 ? begin[2] + rows[2] : rows[0];
+    begin[4] = order.is_planes != 0 ? begin[3] + rows[3] : rows[0];
   }
 };
 
@@ -191,7 +179,7 @@ struct FillSlots {
     const std::int32_t* begin = order.plane_begin;
     const int plane = slot < begin[1] ? 0 : slot < begin[2] ? 1 : 2;
     const std::int32_t within = slot - begin[plane];
-    const std::int32_t rows = plane == 2 ? begin[4] - begin[2] : order.total(kWarp + plane);
+    const std::int32_t rows = plane == 2 ? begin[4] - begin[2] : order.counters[kWarp + plane];
     const std::uint32_t taps = order.is_planes != 0 ? plane_taps(plane) : ~0u;
     if (within >= rows) {
       order.rows[slot] = -1;
@@ -213,7 +201,7 @@ struct FillSlots {
     std::int32_t* const column = order.neighbours + slot;
     const std::int64_t pitch = order.capacity;
     const std::int32_t count = order.source.taps;
-    with_finder(order.source, i, [&](auto& find) {
+    with_finder(order.source, i, order.is_planes != 0 ? plane : kAllPlanes, [&](auto& find) {
       if (count == 27) {
         SPARSECONV_UNROLL
         for (int tap = 0; tap < 27; ++tap) {
@@ -243,7 +231,7 @@ struct FillCanonical {
     std::int32_t* const column = canonical.table + canonical.source.output_row(i);
     const std::int64_t pitch = canonical.pitch;
     const std::int32_t count = canonical.source.taps;
-    with_finder(canonical.source, i, [&](auto& find) {
+    with_finder(canonical.source, i, kAllPlanes, [&](auto& find) {
       for (int tap = 0; tap < count; ++tap) column[tap * pitch] = find(tap);
     });
   }

@@ -22,6 +22,21 @@ namespace sparseconv::cuda {
 
 inline constexpr int kWarp = 32;
 
+// A step that counts things has `counters(job)`, kCounters of them, cleared; it is called with a
+// place to add to, which on the device is the thread block's own until the block ends.
+inline constexpr int kCounters = 2 * kWarp;
+template <class Step>
+concept CountingStep = requires(const Step& step) {
+  step.counters(0);
+};
+
+// Keys and their values, as runners sort them.
+template <class Key>
+struct Sorted {
+  Key* keys;
+  std::int32_t* values;
+};
+
 // The value there before.
 SPARSECONV_DEVICE inline std::uint64_t compare_and_swap(std::uint64_t* at, std::uint64_t expected,
                                                         std::uint64_t desired) {
@@ -34,11 +49,11 @@ SPARSECONV_DEVICE inline std::uint64_t compare_and_swap(std::uint64_t* at, std::
 #endif
 }
 
-SPARSECONV_DEVICE inline void atomic_or(std::uint64_t* at, std::uint64_t bits) {
+SPARSECONV_DEVICE inline void atomic_clear(std::uint64_t* at, std::uint64_t bits) {
 #if defined(__CUDA_ARCH__)
-  atomicOr(reinterpret_cast<unsigned long long*>(at), bits);
+  atomicAnd(reinterpret_cast<unsigned long long*>(at), ~bits);
 #else
-  *at |= bits;
+  *at &= ~bits;
 #endif
 }
 

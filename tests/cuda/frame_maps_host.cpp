@@ -3,50 +3,12 @@
 
 #include "sparseconv/cuda/frame_build.cuh"
 #include "tests/cuda/frame_maps_case.hpp"
+#include "tests/cuda/host_runner.hpp"
 
 namespace cuda_tests {
 namespace {
 
 namespace sc = sparseconv::cuda;
-
-class HostRunner {
- public:
-  template <class Step>
-  void run(const Step& step, std::int64_t max_size, int jobs) {
-    for (int job = 0; job < jobs; ++job) {
-      const std::int32_t size = step.size(job);
-      ensure_fits(size <= max_size);
-      for (std::int32_t i = 0; i < (size + sc::kWarp - 1) / sc::kWarp * sc::kWarp; ++i)
-        step(job, i, i < size);
-    }
-  }
-  void scan(const sc::Pyramid& pyramid, sc::LevelRows* rows, std::int32_t items) {
-    sc::LevelRows sum{};
-    for (std::int32_t i = 0; i < items; ++i) rows[i] = sum = sum + pyramid.first_of_rows(i);
-  }
-  void scan(const sc::BlockCells& cells, std::int32_t* sums, std::int32_t items) {
-    std::int32_t sum = 0;
-    for (std::int32_t i = 0; i < items; ++i) sums[i] = sum += cells(i);
-  }
-  template <class SortKey>
-  void sort(const SortKey* keys, SortKey* sorted_keys, const std::int32_t* values,
-            std::int32_t* sorted_values, std::int64_t items, int bits) {
-    const SortKey mask =
-        bits == static_cast<int>(8 * sizeof(SortKey)) ? ~SortKey{0} : (SortKey{1} << bits) - 1;
-    std::vector<std::int64_t> order(static_cast<std::size_t>(items));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      return (keys[a] & mask) < (keys[b] & mask);
-    });
-    for (std::int64_t i = 0; i < items; ++i) {
-      sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
-      sorted_values[i] = values[order[static_cast<std::size_t>(i)]];
-    }
-  }
-
- private:
-  static void ensure_fits(bool fits) { ENSURE(fits, "a step is larger than its launch"); }
-};
 
 template <class T>
 std::vector<T> copy(const T* from, std::int64_t count) {

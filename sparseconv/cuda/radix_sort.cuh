@@ -1,0 +1,173 @@
+// Stable sort of some hundred thousand keys with values. A library sort is made for millions: its
+// tiles are so large that most of the GPU waits. Here a pass of eight bits is three short launches
+// over tiles of 2048 items: digit counts of each tile, their prefix sums, and the scatter.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "gemm_core/base/cuda/launch.cuh"
+#include "sparseconv/cuda/step.cuh"
+
+namespace sparseconv::cuda {
+
+inline constexpr int kSortThreads = 256, kSortWarps = kSortThreads / 32, kSortItems = 8;
+inline constexpr int kSortTile = kSortThreads * kSortItems;
+inline constexpr int kDigits = 256;
+static_assert(kDigits == kSortThreads, "thread d owns digit d");
+
+struct SortPlan {
+  std::int32_t items = 0, tiles = 0;
+};
+constexpr SortPlan sort_plan(std::int64_t items) {
+  return {static_cast<std::int32_t>(items),
+          static_cast<std::int32_t>((items + kSortTile - 1) / kSortTile)};
+}
+// Scratch: counts [kDigits][tiles], then totals [kDigits].
+constexpr std::int64_t sort_scratch_counts(std::int64_t items) {
+  return static_cast<std::int64_t>(kDigits) * (sort_plan(items).tiles + 1);
+}
+
+template <class Key>
+__device__ int digit_of(Key key, int shift) {
+  return static_cast<int>(key >> shift) & (kDigits - 1);
+}
+
+template <class Key>
+__global__ void __launch_bounds__(kSortThreads)
+    radix_count(const Key* keys, int shift, SortPlan plan, std::int32_t* counts) {
+  __shared__ std::int32_t bins[kDigits];
+  bins[threadIdx.x] = 0;
+  __syncthreads();
+  const std::int32_t begin = static_cast<std::int32_t>(blockIdx.x) * kSortTile;
+#pragma unroll
+  for (int j = 0; j < kSortItems; ++j) {
+    const std::int32_t i = begin + j * kSortThreads + static_cast<std::int32_t>(threadIdx.x);
+    if (i < plan.items) atomicAdd(&bins[digit_of(keys[i], shift)], 1);
+  }
+  __syncthreads();
+  counts[static_cast<std::int64_t>(threadIdx.x) * plan.tiles + blockIdx.x] = bins[threadIdx.x];
+}
+
+// Sum over the threads before this one; every thread gets the sum over all in `total`.
+__device__ inline std::int32_t exclusive_sum(std::int32_t value, std::int32_t* warp_sums,
+                                             std::int32_t& total) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  std::int32_t inclusive = value;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const std::int32_t before = __shfl_up_sync(~0u, inclusive, step);
+    if (lane >= step) inclusive += before;
+  }
+  if (lane == 31) warp_sums[warp] = inclusive;
+  __syncthreads();
+  std::int32_t warps_before = 0;
+  total = 0;
+#pragma unroll
+  for (int w = 0; w < kSortWarps; ++w) {
+    if (w < warp) warps_before += warp_sums[w];
+    total += warp_sums[w];
+  }
+  __syncthreads();
+  return warps_before + inclusive - value;
+}
+
+// Block d: counts of digit d become sums over the tiles before.
+template <int = 0>
+__global__ void __launch_bounds__(kSortThreads)
+    radix_sum_tiles(SortPlan plan, std::int32_t* counts) {
+  __shared__ std::int32_t warp_sums[kSortWarps];
+  std::int32_t* const row = counts + static_cast<std::int64_t>(blockIdx.x) * plan.tiles;
+  std::int32_t sum = 0;
+  for (std::int32_t first = 0; first < plan.tiles; first += kSortThreads) {
+    const std::int32_t tile = first + static_cast<std::int32_t>(threadIdx.x);
+    const std::int32_t value = tile < plan.tiles ? row[tile] : 0;
+    std::int32_t total = 0;
+    const std::int32_t before = exclusive_sum(value, warp_sums, total);
+    if (tile < plan.tiles) row[tile] = sum + before;
+    sum += total;
+  }
+  if (threadIdx.x == 0) counts[static_cast<std::int64_t>(kDigits) * plan.tiles + blockIdx.x] = sum;
+}
+
+template <class Key>
+__global__ void __launch_bounds__(kSortThreads)
+    radix_scatter(const Key* keys, const std::int32_t* values, Key* to_keys,
+                  std::int32_t* to_values, int shift, SortPlan plan, const std::int32_t* counts) {
+  __shared__ std::int32_t
+      places[kSortWarps][kDigits];  // counts of a warp, then where its next item of a digit goes
+  __shared__ std::int32_t warp_sums[kSortWarps];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int w = 0; w < kSortWarps; ++w) places[w][threadIdx.x] = 0;
+  __syncthreads();
+
+  // Ranks within the warp. A warp owns consecutive items, 32 at a time, so that equal digits keep
+  // their order.
+  const std::int32_t begin =
+      static_cast<std::int32_t>(blockIdx.x) * kSortTile + warp * 32 * kSortItems + lane;
+  Key key[kSortItems];
+  std::int32_t rank[kSortItems];
+#pragma unroll
+  for (int j = 0; j < kSortItems; ++j)
+    key[j] = begin + j * 32 < plan.items ? keys[begin + j * 32] : Key{};
+#pragma unroll
+  for (int j = 0; j < kSortItems; ++j) {
+    const bool is_item = begin + j * 32 < plan.items;
+    const int digit =
+        is_item ? digit_of(key[j], shift) : kDigits;  // lanes without an item match each other only
+    const unsigned peers = __match_any_sync(~0u, digit);
+    const int before = __popc(peers & ((1u << lane) - 1));
+    const std::int32_t seen = is_item ? places[warp][digit] : 0;
+    __syncwarp();
+    if (is_item && before == 0) places[warp][digit] = seen + __popc(peers);
+    __syncwarp();
+    rank[j] = seen + before;
+  }
+  __syncthreads();
+
+  // Thread d: first place of digit d in this tile, then of each warp.
+  std::int32_t all = 0;
+  std::int32_t place =
+      exclusive_sum(counts[static_cast<std::int64_t>(kDigits) * plan.tiles + threadIdx.x],
+                    warp_sums, all) +
+      counts[static_cast<std::int64_t>(threadIdx.x) * plan.tiles + blockIdx.x];
+#pragma unroll
+  for (int w = 0; w < kSortWarps; ++w) {
+    const std::int32_t count = places[w][threadIdx.x];
+    places[w][threadIdx.x] = place;
+    place += count;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kSortItems; ++j) {
+    const std::int32_t i = begin + j * 32;
+    if (i >= plan.items) continue;
+    const std::int32_t to = places[warp][digit_of(key[j], shift)] + rank[j];
+    to_keys[to] = key[j];
+    to_values[to] = values[i];
+  }
+}
+
+// Bits [0, bits) decide. Works to and fro between the two pairs of arrays; the result says where it
+// ended. `counts`: sort_scratch_counts(items).
+template <class Key>
+Sorted<Key> radix_sort(Sorted<Key> from, Sorted<Key> to, std::int64_t items, int bits,
+                       std::int32_t* counts, cudaStream_t stream) {
+  using base::cuda::launch;
+  const SortPlan plan = sort_plan(items);
+  const dim3 tiles(static_cast<unsigned>(plan.tiles)), threads(kSortThreads);
+  for (int shift = 0; shift < bits; shift += 8) {
+    launch(radix_count<Key>, {.grid = tiles, .block = threads}, stream, from.keys, shift, plan,
+           counts);
+    launch(radix_sum_tiles<>, {.grid = dim3(plan.tiles > 0 ? kDigits : 0), .block = threads},
+           stream, plan, counts);
+    launch(radix_scatter<Key>, {.grid = tiles, .block = threads}, stream, from.keys, from.values,
+           to.keys, to.values, shift, plan, counts);
+    std::swap(from, to);
+  }
+  return from;
+}
+
+}  // namespace sparseconv::cuda

@@ -86,19 +86,21 @@ void bench_threads(BenchReport& report, const BenchSettings& settings, const Pro
                    Operands& x, int threads, bool peers) {
   const base::Threads pool(threads);
   std::vector<std::function<double()>> contenders{
-      [&] { return seconds_of([&] { pool.run([&] { multiply(p, x); }); }); }};
+      [&] { return seconds_of([&] { pool.run([&] { multiply(p, x); }); }, settings.clock); }};
   const benchmarks::OpenBlas blas;
   base::Tensor theirs = base::Tensor::empty({p.m, p.n}, base::DType::f32);
   if (peers) {
     ENSURE(blas.found(), "--peers: OpenBLAS (libopenblas.so.0) is not installed");
     blas.set_threads(threads);
     contenders.push_back([&] {
-      return seconds_of([&] {
-        for (std::int64_t g = 0; g < p.groups; ++g) {
-          blas.sgemm_nt(p.m, p.n, p.k, x.a.data<float>() + g * p.m * p.k,
-                        x.b.data<float>() + g * p.n * p.k, theirs.data<float>());
-        }
-      });
+      return seconds_of(
+          [&] {
+            for (std::int64_t g = 0; g < p.groups; ++g) {
+              blas.sgemm_nt(p.m, p.n, p.k, x.a.data<float>() + g * p.m * p.k,
+                            x.b.data<float>() + g * p.n * p.k, theirs.data<float>());
+            }
+          },
+          settings.clock);
     });
   }
   const std::vector<Times> times = time_in_turn(contenders, settings.rounds);

@@ -95,8 +95,10 @@ void bench_layer(BenchReport& report, const BenchSettings& settings,
   std::vector<std::function<double()>> contenders;
   for (const int threads : settings.threads) pools.emplace_back(threads);
   for (const base::Threads& pool : pools) {
-    contenders.push_back(
-        [&] { return seconds_of([&] { pool.run([&] { gemm_core::gather_conv(arguments); }); }); });
+    contenders.push_back([&] {
+      return seconds_of([&] { pool.run([&] { gemm_core::gather_conv(arguments); }); },
+                        settings.clock);
+    });
   }
   const std::vector<Times> times = time_in_turn(contenders, settings.rounds);
   const auto& kernel = map.geometry.kernel;

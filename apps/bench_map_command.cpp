@@ -123,7 +123,7 @@ int bench_maps(const Arguments& arguments) {
     for (const base::Threads& pool : pools) {
       contenders.push_back([&] {
         piece.prepare();
-        return seconds_of([&] { pool.run(piece.work); });
+        return seconds_of([&] { pool.run(piece.work); }, settings.clock);
       });
     }
     const std::vector<Times> times = time_in_turn(contenders, settings.rounds);

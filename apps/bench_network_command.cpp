@@ -35,12 +35,14 @@ struct Contender {
   std::vector<double> maps_ms, network_ms, frame_ms;
   std::vector<Engine::StepTime> steps;  // least of each
 
-  double run(const SparseTensor& input) {
-    const double seconds = seconds_of([&] {
-      const sparseconv::Result result = engine->run(input);
-      maps_ms.push_back(result.timing.maps);
-      network_ms.push_back(result.timing.network);
-    });
+  double run(const SparseTensor& input, Clock clock) {
+    const double seconds = seconds_of(
+        [&] {
+          const sparseconv::Result result = engine->run(input);
+          maps_ms.push_back(result.timing.maps);
+          network_ms.push_back(result.timing.network);
+        },
+        clock);
     return seconds;
   }
   // From files to labels.
@@ -152,7 +154,7 @@ int bench_network(const Arguments& arguments) {
       contender.profile(input);
       // Another frame would take the place of the cached maps.
       if (!frame.files.empty() && !cached) contender.run_frame(frame.files);
-      return contender.run(input);
+      return contender.run(input, settings.clock);
     });
   }
   const std::vector<Times> times = time_in_turn(timed, settings.rounds);

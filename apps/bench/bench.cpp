@@ -76,6 +76,8 @@ void add_bench_options(Command& command) {
   add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
   add("dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)");
   add("threads", value<std::string>(), "compute threads; a list is timed in turn: 1,2 (all cores)");
+  add("clock", value<std::string>(),
+      "wall, or cpu: processor time, for one thread on a machine that others use (wall)");
   add("repeat", value<std::string>(), "timed rounds (15)");
   add("warmup", value<std::string>(), "rounds before them (2)");
   add("json", "one JSON document on stdout");
@@ -98,6 +100,10 @@ BenchSettings bench_settings(const Arguments& arguments) {
   if (settings.threads.empty()) settings.threads = {base::Threads().count()};
   settings.rounds.repeat = static_cast<int>(integer_option(arguments, "repeat", 15, 1, 1000000));
   settings.rounds.warmup = static_cast<int>(integer_option(arguments, "warmup", 2, 0, 1000000));
+  if (choice_option(arguments, "clock", "wall", {"wall", "cpu"}) == "cpu") {
+    ENSURE_USAGE(settings.threads == std::vector{1}, "--clock cpu needs --threads 1");
+    settings.clock = Clock::processor;
+  }
   settings.as_json = arguments.has("json");
   return settings;
 }
@@ -170,6 +176,7 @@ int BenchReport::close(const Json& more) {
   Json document{{"device", device_name(settings_)},
                 {"date", now_utc()},
                 {"commit", kCommit},
+                {"clock", settings_.clock == Clock::wall ? "wall" : "cpu"},
                 {"machine", limits},
                 {"results", results_}};
   document.update(more);

@@ -29,6 +29,7 @@ struct BenchSettings {
   base::DType type = base::DType::f32;
   std::vector<int> threads;  // at least one
   Rounds rounds;
+  Clock clock = Clock::wall;
   bool as_json = false;
 };
 void add_bench_options(Command& command);

@@ -1,14 +1,24 @@
 #include "apps/bench/timing.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 namespace apps {
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+double now_seconds(Clock clock) {
+  timespec time{};
+  clock_gettime(clock == Clock::wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
+
+double seconds_of(const std::function<void()>& work, Clock clock) {
+  const double start = now_seconds(clock);
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return now_seconds(clock) - start;
 }
 
 std::vector<Times> time_in_turn(const std::vector<std::function<double()>>& contenders,
@@ -29,10 +39,6 @@ std::vector<Times> time_in_turn(const std::vector<std::function<double()>>& cont
     times.push_back({median * 1e3, sample.front() * 1e3});
   }
   return times;
-}
-
-Times time_of(const std::function<void()>& work, const Rounds& rounds) {
-  return time_in_turn({[&] { return seconds_of(work); }}, rounds)[0];
 }
 
 }  // namespace apps

@@ -18,8 +18,11 @@ struct Rounds {
 std::vector<Times> time_in_turn(const std::vector<std::function<double()>>& contenders,
                                 const Rounds& rounds);
 
+// Time that passes, or that processors spend on this process: on a machine that others use, the
+// second tells more of one thread's speed.
+enum class Clock { wall, processor };
+
 // Seconds that `work` takes.
-double seconds_of(const std::function<void()>& work);
-Times time_of(const std::function<void()>& work, const Rounds& rounds);
+double seconds_of(const std::function<void()>& work, Clock clock = Clock::wall);
 
 }  // namespace apps

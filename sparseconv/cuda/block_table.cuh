@@ -85,12 +85,12 @@ struct CoordinateView {
   SPARSECONV_DEVICE std::int32_t row(std::int32_t rank) const {
     return rows == nullptr ? rank : rows[rank];
   }
-  // Row of a key, or -1.
-  SPARSECONV_DEVICE std::int32_t row_in(const BlockCells& block, int cell) const {
-    const std::uint64_t bit = std::uint64_t{1} << cell;
-    if ((block.mask & bit) == 0) return -1;
-    return row(block.first + bit_count(block.mask & (bit - 1)));
-  }
 };
+
+// Rank of a block's cell, or -1.
+SPARSECONV_DEVICE inline std::int32_t rank_in(const BlockCells& block, int cell) {
+  const std::uint64_t bit = std::uint64_t{1} << cell;
+  return (block.mask & bit) != 0 ? block.first + bit_count(block.mask & (bit - 1)) : -1;
+}
 
 }  // namespace sparseconv::cuda

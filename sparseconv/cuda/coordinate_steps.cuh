@@ -5,30 +5,33 @@
 
 namespace sparseconv::cuda {
 
-// Input keys in any order: what sorting takes. Keys beyond the count sort to the end.
+// Numbers the rows of an input in any order: what sorting takes along.
 struct NumberInput {
-  Key* keys;
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
   std::int32_t* ranks;
   const std::int32_t* count;
-  std::int32_t capacity;
-  SPARSECONV_DEVICE std::int32_t size(int) const { return capacity; }
+  std::int32_t max_count;
+  std::int32_t capacity(int) const { return max_count; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return *count < max_count ? *count : max_count; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
-    if (!is_active) return;
-    ranks[i] = i;
-    if (i >= *count) keys[i] = kNoKey;
+    if (is_active) ranks[i] = i;
   }
 };
 
 struct SetCount {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
   std::int32_t* count;
   std::int32_t value;
+  std::int32_t capacity(int) const { return 1; }
   SPARSECONV_DEVICE std::int32_t size(int) const { return 1; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t, bool is_active) const {
     if (is_active) *count = value;
   }
 };
 
-// Levels made from one set by halving again and again: one scan numbers the rows of all of them.
+// Levels made from one set by halving again and again. A bit for each row of the source says
+// whether it is the first below a row of a level; one scan over the words of bits numbers the rows
+// of all levels.
 inline constexpr int kMaxHalvings = 4;
 struct LevelRows {
   std::int32_t row[kMaxHalvings];
@@ -37,6 +40,9 @@ struct LevelRows {
     for (int l = 0; l < kMaxHalvings; ++l) sum.row[l] = a.row[l] + b.row[l];
     return sum;
   }
+};
+struct LevelBits {
+  std::uint32_t word[kMaxHalvings];  // of kWarp rows
 };
 
 struct Pyramid {
@@ -47,59 +53,88 @@ struct Pyramid {
   std::int32_t* first_child[kMaxHalvings];
   std::int32_t* parent[kMaxHalvings];
   detail::KeyLimits limits[kMaxHalvings];
+  LevelBits* bits;  // [source capacity / kWarp], cleared
   std::int32_t depth;
+};
 
-  // 1 where rank i of the source is the first below a row of a level.
-  SPARSECONV_DEVICE LevelRows first_of_rows(std::int32_t i) const {
-    LevelRows is_first{};
-    if (i >= source.size()) return is_first;
-    Key key = source.keys[i], before = i == 0 ? key : source.keys[i - 1];
-    for (int l = 0; l < depth; ++l) {
+struct MarkLevels {
+  Pyramid pyramid;
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return pyramid.source.capacity; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return pyramid.source.size(); }
+  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
+    bool is_inside = is_active;
+    Key key = is_active ? pyramid.source.keys[i] : 0,
+        before = is_active && i > 0 ? pyramid.source.keys[i - 1] : key;
+    for (int l = 0; l < pyramid.depth; ++l) {
       key = detail::halved(key);
       before = detail::halved(before);
-      if (!limits[l].admits(key)) break;  // then no coarser level admits it
-      is_first.row[l] = i == 0 || key != before ? 1 : 0;
+      is_inside =
+          is_inside && pyramid.limits[l].admits(key);  // then no coarser level admits it either
+      store_bits(&pyramid.bits[i / kWarp].word[l], i % kWarp,
+                 is_inside && (i == 0 || key != before));
     }
-    return is_first;
+  }
+};
+
+// Rows of levels that begin in the i-th word.
+struct CountLevels {
+  Pyramid pyramid;
+  SPARSECONV_DEVICE LevelRows operator()(std::int32_t i) const {
+    LevelRows rows{};
+    for (int l = 0; l < pyramid.depth; ++l) rows.row[l] = bit_count(pyramid.bits[i].word[l]);
+    return rows;
   }
 };
 
 struct BuildPyramid {
   Pyramid pyramid;
-  const LevelRows* rows;  // inclusive sums of first_of_rows
+  const LevelRows* sums;  // inclusive, of CountLevels
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return pyramid.source.capacity; }
   SPARSECONV_DEVICE std::int32_t size(int) const { return pyramid.source.size(); }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    const LevelRows is_first = pyramid.first_of_rows(i), sums = rows[i];
+    const LevelBits bits = pyramid.bits[i / kWarp];
+    const LevelRows through = sums[i / kWarp];
     Key key = pyramid.source.keys[i];
-    std::int32_t below = i;
+    std::int32_t below = i, capacity_below = pyramid.source.capacity;
     bool is_first_below = true;
-    std::int32_t capacity_below = pyramid.source.capacity;
+    const bool is_last = i + 1 == pyramid.source.size();
     for (int l = 0; l < pyramid.depth; ++l) {
       const CoordinateView& level = pyramid.level[l];
+      if (is_last) *level.count = through.row[l];
       key = detail::halved(key);
-      const std::int32_t row = sums.row[l] - 1;
+      // Rows that begin after this one, in its word, are not counted.
+      const std::uint32_t later = bits.word[l] & ~((2u << (i % kWarp)) - 1);
+      const std::int32_t row = through.row[l] - bit_count(later) - 1;
+      const bool is_first = (bits.word[l] >> (i % kWarp) & 1) != 0;
       const bool is_inside = pyramid.limits[l].admits(key),
                  is_kept = is_inside && row < level.capacity;
       if (is_first_below && below < capacity_below) pyramid.parent[l][below] = is_kept ? row : -1;
-      if (!is_inside) break;
-      if (is_kept && is_first.row[l] != 0) {
+      if (is_kept && is_first) {
         level.keys[row] = key;
         pyramid.first_child[l][row] = below;
       }
-      is_first_below = is_first.row[l] != 0;
+      if (!is_inside) {
+        // No coarser level has this row; only the counts are left to write.
+        for (int coarser = l + 1; coarser < pyramid.depth && is_last; ++coarser) {
+          *pyramid.level[coarser].count = through.row[coarser];
+        }
+        break;
+      }
+      is_first_below = is_first;
       below = row;
       capacity_below = level.capacity;
-    }
-    if (i + 1 == pyramid.source.size()) {
-      for (int l = 0; l < pyramid.depth; ++l) *pyramid.level[l].count = sums.row[l];
     }
   }
 };
 
 // Table of sets whose keys are sorted: the first key of each block inserts it.
 struct InsertBlocks {
-  const CoordinateView* sets;
+  JobList<CoordinateView> sets;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return sets.count; }
+  std::int32_t capacity(int job) const { return sets[job].capacity; }
   SPARSECONV_DEVICE std::int32_t size(int job) const { return sets[job].size(); }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
     if (!is_active) return;
@@ -108,8 +143,17 @@ struct InsertBlocks {
     if (i > 0 && set.keys[i - 1] >> kBlockBits == id) return;
     std::uint64_t mask = 0;
     const std::int32_t end = set.size();
-    for (std::int32_t j = i; j < end && set.keys[j] >> kBlockBits == id; ++j) {
-      mask |= std::uint64_t{1} << (set.keys[j] & 63);
+    // Four keys at a time: each look at memory takes long.
+    bool goes_on = true;
+    for (std::int32_t j = i; goes_on; j += 4) {
+      Key key[4];
+      SPARSECONV_UNROLL
+      for (int k = 0; k < 4; ++k) key[k] = j + k < end ? set.keys[j + k] : kNoKey;
+      SPARSECONV_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        goes_on = goes_on && j + k < end && key[k] >> kBlockBits == id;
+        if (goes_on) mask |= std::uint64_t{1} << (key[k] & 63);
+      }
     }
     const std::int32_t slot = set.table.insert(id);
     if (slot >= 0) {
@@ -124,6 +168,8 @@ struct InsertBlocks {
 enum CoordinateError : std::int32_t { kOutsideKeyRange = 1 };
 
 struct MarkOutputs {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return source.capacity; }
   CoordinateView source, set;
   ConvGeometry geometry;
   std::int64_t shape[3];  // bounds of the new set; 0 <= output < shape where `is_bounded`
@@ -180,8 +226,10 @@ struct MarkOutputs {
   }
 };
 
-// The blocks there are, in any order; the rest of `ids` is all ones and sorts to the end.
+// The blocks there are, in any order.
 struct ListBlocks {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return table.slots; }
   BlockTable table;
   Key* ids;
   std::int32_t* slots;
@@ -206,6 +254,8 @@ struct CountCells {
 };
 
 struct ExpandBlocks {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return set.table.slots; }
   CoordinateView set;
   CountCells cells;
   const Key* ids;            // sorted

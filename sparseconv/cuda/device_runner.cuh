@@ -3,7 +3,6 @@
 #include <cuda_runtime.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
-#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include "gemm_core/base/cuda/launch.cuh"
@@ -15,35 +14,58 @@ namespace sparseconv::cuda {
 
 inline constexpr int kStepThreads = 256;
 
+// Blocks of each job, one after the other: first[job] ... first[job + 1].
+struct JobBlocks {
+  unsigned first[kMaxJobs + 1];
+};
+
+// Resident blocks that a step is compiled for; latency hides behind them.
 template <class Step>
-__global__ void __launch_bounds__(kStepThreads) map_step(const __grid_constant__ Step step) {
-  const auto job = static_cast<int>(blockIdx.y);
+constexpr int blocks_per_multiprocessor() {
+  if constexpr (requires { Step::kBlocksPerMultiprocessor; }) return Step::kBlocksPerMultiprocessor;
+  return 1;
+}
+
+template <class Step>
+constexpr int memory_words() {
+  if constexpr (StepWithMemory<Step>) return Step::kMemoryWords;
+  return 0;
+}
+
+template <class Step>
+__global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>())
+    map_step(const __grid_constant__ Step step, const __grid_constant__ JobBlocks blocks) {
+  wait_and_go_on();
+  int job = 0;
+  while (job + 1 < step.jobs() && blockIdx.x >= blocks.first[job + 1]) ++job;
   const std::int32_t size = step.size(job);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kStepThreads;
+  const std::int64_t first =
+      static_cast<std::int64_t>(blockIdx.x - blocks.first[job]) * kStepThreads;
   if (first >= size) return;
   const std::int64_t i = first + threadIdx.x;
-  if constexpr (CountingStep<Step>) {
+  if constexpr (CountingStep<Step> || StepWithMemory<Step>) {
     __shared__ std::int32_t tally[kCounters];
-    if (threadIdx.x < kCounters) tally[threadIdx.x] = 0;
-    __syncthreads();
-    step(job, static_cast<std::int32_t>(i), i < size, tally);
-    __syncthreads();
-    if (threadIdx.x < kCounters && tally[threadIdx.x] != 0)
-      atomicAdd(step.counters(job) + threadIdx.x, tally[threadIdx.x]);
+    __shared__ MemoryWord memory[memory_words<Step>() * kStepThreads + 1];
+    if constexpr (CountingStep<Step>) {
+      if (threadIdx.x < kCounters) tally[threadIdx.x] = 0;
+      __syncthreads();
+    }
+    step(job, static_cast<std::int32_t>(i), i < size,
+         StepContext{tally, memory + threadIdx.x, kStepThreads});
+    if constexpr (CountingStep<Step>) {
+      __syncthreads();
+      if (threadIdx.x < kCounters && tally[threadIdx.x] != 0) {
+        atomicAdd(step.counters(job) + threadIdx.x, tally[threadIdx.x]);
+      }
+    }
   } else {
     step(job, static_cast<std::int32_t>(i), i < size);
   }
 }
 
-struct FirstOfRows {
-  Pyramid pyramid;
-  __host__ __device__ LevelRows operator()(std::int32_t i) const {
-    return pyramid.first_of_rows(i);
-  }
-};
-
 struct AddRows {
-  __host__ __device__ LevelRows operator()(const LevelRows& a, const LevelRows& b) const {
+  template <class T>
+  __host__ __device__ T operator()(const T& a, const T& b) const {
     return a + b;
   }
 };
@@ -80,45 +102,37 @@ class DeviceRunner {
   DeviceRunner(Scratch& scratch, cudaStream_t stream) : scratch_(scratch), stream_(stream) {}
 
   template <class Step>
-  void run(const Step& step, std::int64_t max_size, int jobs) {
+  void run(const Step& step) {
     if (scratch_.is_dry) return;
-    const auto blocks = static_cast<unsigned>((max_size + kStepThreads - 1) / kStepThreads);
+    JobBlocks blocks{};
+    for (int job = 0; job < step.jobs(); ++job) {
+      const std::int64_t needed =
+          (static_cast<std::int64_t>(step.capacity(job)) + kStepThreads - 1) / kStepThreads;
+      blocks.first[job + 1] = blocks.first[job] + static_cast<unsigned>(needed);
+    }
     base::cuda::launch(
         map_step<Step>,
-        {.grid = dim3(blocks, static_cast<unsigned>(jobs)), .block = dim3(kStepThreads)}, stream_,
-        step);
+        {.grid = dim3(blocks.first[step.jobs()]), .block = dim3(kStepThreads), .overlap = true},
+        stream_, step, blocks);
   }
   // Inclusive sums.
-  void scan(const Pyramid& pyramid, LevelRows* rows, std::int32_t items) {
-    const auto flags = thrust::make_transform_iterator(
-        thrust::make_counting_iterator(std::int32_t{0}), FirstOfRows{pyramid});
-    scratch_([&](void* at, std::size_t& bytes) {
-      return cub::DeviceScan::InclusiveScan(at, bytes, flags, rows, AddRows{}, items, stream_);
-    });
-  }
-  template <class Counts>
-  void scan(const Counts& counts, std::int32_t* sums, std::int32_t items) {
+  template <class Counts, class Sum>
+  void scan(const Counts& counts, Sum* sums, std::int32_t items) {
     const auto values =
         thrust::make_transform_iterator(thrust::make_counting_iterator(std::int32_t{0}), counts);
     scratch_([&](void* at, std::size_t& bytes) {
-      return cub::DeviceScan::InclusiveSum(at, bytes, values, sums, items, stream_);
+      return cub::DeviceScan::InclusiveScan(at, bytes, values, sums, AddRows{}, items, stream_);
     });
   }
   // By bits [0, bits) of the keys, stably. Uses both pairs of arrays; the result is in one of them.
   template <class SortKey>
-  Sorted<SortKey> sort(Sorted<SortKey> from, Sorted<SortKey> to, std::int64_t items, int bits) {
-    if (items <= kMaxSmallSort) {
-      void* counts = scratch_.take(static_cast<std::size_t>(sort_scratch_counts(items)) *
-                                   sizeof(std::int32_t));
-      return counts == nullptr
-                 ? to
-                 : radix_sort(from, to, items, bits, static_cast<std::int32_t*>(counts), stream_);
-    }
-    scratch_([&](void* at, std::size_t& bytes) {
-      return cub::DeviceRadixSort::SortPairs(at, bytes, from.keys, to.keys, from.values, to.values,
-                                             items, 0, bits, stream_);
-    });
-    return to;
+  Sorted<SortKey> sort(Sorted<SortKey> from, Sorted<SortKey> to, const ItemCount& number,
+                       int bits) {
+    void* counts =
+        scratch_.take(static_cast<std::size_t>(sort_scratch_counts(number)) * sizeof(std::int32_t));
+    return counts == nullptr
+               ? to
+               : radix_sort(from, to, number, bits, static_cast<std::int32_t*>(counts), stream_);
   }
   template <class T>
   void copy(T* to, const T* from, std::int64_t count) {
@@ -128,7 +142,6 @@ class DeviceRunner {
   }
 
  private:
-  static constexpr std::int64_t kMaxSmallSort = 1 << 21;
   Scratch& scratch_;
   cudaStream_t stream_;
 };

@@ -43,45 +43,51 @@ void build_general(Runner& runner, const FrameLayout& frame, const SetStage& sta
                    .errors = stage.errors,
                    .full = stage.full};
   for (std::size_t a = 0; a < 3 && shape; ++a) mark.shape[a] = (*shape)[a];
-  runner.run(mark, source.capacity, 1);
-  runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks}, set.table.slots, 1);
+  runner.run(mark);
+  runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks});
   const int id_bits = 3 * kAxisBits - kBlockBits + bits_for_batches(batch_size);
-  const auto sorted =
-      runner.sort(Sorted<Key>{stage.ids, stage.slots},
-                  Sorted<Key>{stage.sorted_ids, stage.sorted_slots}, set.table.slots, id_bits);
+  const auto sorted = runner.sort(Sorted<Key>{stage.ids, stage.slots},
+                                  Sorted<Key>{stage.sorted_ids, stage.sorted_slots},
+                                  {set.table.slots, stage.blocks}, id_bits);
   const CountCells cells{set.table, sorted.values, stage.blocks};
   runner.scan(cells, stage.sums, set.table.slots);
-  runner.run(ExpandBlocks{set, cells, sorted.keys, stage.sums, stage.full}, set.table.slots, 1);
+  runner.run(ExpandBlocks{set, cells, sorted.keys, stage.sums, stage.full});
+}
+
+template <bool kAdjacent, class Runner>
+void run_adjacent(Runner& runner, const OrderJobs& orders) {
+  FindNeighbours<kAdjacent> find;
+  for (int job = 0; job < orders.count; ++job) {
+    const bool is_adjacent = orders[job].source.kind == MapSource::Kind::adjacent;
+    if (is_adjacent == kAdjacent) find.orders.item[find.orders.count++] = orders[job];
+  }
+  runner.run(find);
 }
 
 template <class Runner>
 void build_orders(Runner& runner, const FrameLayout& frame) {
   for (const OrderBatch& batch : frame.batches) {
-    const OrderJob* jobs = frame.order_jobs + batch.first;
-    runner.run(FindMasks{jobs}, batch.max_rows, batch.count);
-    runner.run(Arrange{jobs, batch.count, batch.segment_begin}, batch.count * kWarp, 1);
-    runner.run(MakeSortingKeys{jobs, batch.keys, batch.values}, batch.max_rows, batch.count);
+    run_adjacent<true>(runner, batch.orders);
+    run_adjacent<false>(runner, batch.orders);
+    runner.run(Arrange{batch.orders, batch.segment_begin, batch.item_count});
+    runner.run(MakeSortingKeys{batch.orders, batch.unsorted.keys, batch.unsorted.values});
     const auto sorted =
-        runner.sort(Sorted<std::uint32_t>{batch.keys, batch.values},
-                    Sorted<std::uint32_t>{batch.sorted_keys, batch.sorted_values}, batch.items, 32);
-    runner.run(FillSlots{jobs, sorted.values, batch.segment_begin}, batch.max_slots, batch.count);
+        runner.sort(batch.unsorted, batch.sorted, {batch.items, batch.item_count}, 32);
+    runner.run(FillSlots{batch.orders, sorted.values, batch.segment_begin});
   }
 }
 
-inline std::int32_t largest(const std::vector<CanonicalJob>& jobs) {
-  std::int32_t rows = 0;
-  for (const CanonicalJob& job : jobs) rows = std::max(rows, job.source.output.capacity);
-  return rows;
-}
-inline std::int32_t largest(const std::vector<InvertJob>& jobs) {
-  std::int32_t rows = 0;
-  for (const InvertJob& job : jobs) rows = std::max(rows, job.output.capacity);
-  return rows;
-}
-inline std::int32_t largest(const std::vector<CoordinateView>& sets) {
-  std::int32_t rows = 0;
-  for (const CoordinateView& set : sets) rows = std::max(rows, set.capacity);
-  return rows;
+// As many launches as it takes.
+template <class Step, class Runner, class Job>
+void run_all(Runner& runner, const std::vector<Job>& jobs) {
+  for (std::size_t first = 0; first < jobs.size(); first += kMaxJobs) {
+    JobList<Job> list;
+    while (list.count < kMaxJobs && first + static_cast<std::size_t>(list.count) < jobs.size()) {
+      list.item[list.count] = jobs[first + static_cast<std::size_t>(list.count)];
+      ++list.count;
+    }
+    runner.run(Step{list});
+  }
 }
 
 }  // namespace stages
@@ -93,11 +99,10 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
                  const FrameKeys& input) {
   const CoordinateView& first = frame.sets.front();
   if (first.rows != nullptr) {
-    runner.run(NumberInput{frame.input_keys, frame.input_ranks, first.count, first.capacity},
-               first.capacity, 1);
-    const auto sorted = runner.sort(Sorted<Key>{frame.input_keys, frame.input_ranks},
-                                    Sorted<Key>{first.keys, first.rows}, first.capacity,
-                                    3 * kAxisBits + stages::bits_for_batches(input.batch_size));
+    runner.run(NumberInput{frame.input_ranks, first.count, first.capacity});
+    const auto sorted = runner.sort(
+        Sorted<Key>{frame.input_keys, frame.input_ranks}, Sorted<Key>{first.keys, first.rows},
+        {first.capacity, first.count}, 3 * kAxisBits + stages::bits_for_batches(input.batch_size));
     runner.copy(first.keys, sorted.keys, first.capacity);
     runner.copy(first.rows, sorted.values, first.capacity);
   }
@@ -112,15 +117,13 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
     for (std::size_t l = 0; l < stage.sets.size(); ++l) {
       pyramid.limits[l] = detail::key_limits(shapes[static_cast<std::size_t>(stage.sets[l])]);
     }
-    runner.scan(pyramid, stage.level_rows, pyramid.source.capacity);
-    runner.run(BuildPyramid{pyramid, stage.level_rows}, pyramid.source.capacity, 1);
+    runner.run(MarkLevels{pyramid});
+    runner.scan(CountLevels{pyramid}, stage.level_rows, pyramid.source.capacity / kWarp);
+    runner.run(BuildPyramid{pyramid, stage.level_rows});
   }
-  runner.run(InsertBlocks{frame.tabled_jobs}, stages::largest(frame.tabled),
-             static_cast<int>(frame.tabled.size()));
-  runner.run(FillCanonical{frame.canonical_jobs}, stages::largest(frame.canonicals),
-             static_cast<int>(frame.canonicals.size()));
-  runner.run(InvertTables{frame.invert_jobs}, stages::largest(frame.inverts),
-             static_cast<int>(frame.inverts.size()));
+  stages::run_all<InsertBlocks>(runner, frame.tabled);
+  stages::run_all<FillCanonical>(runner, frame.canonicals);
+  stages::run_all<InvertTables>(runner, frame.inverts);
   stages::build_orders(runner, frame);
 }
 

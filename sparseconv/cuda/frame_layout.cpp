@@ -35,7 +35,6 @@ class Planner {
     place_sets();
     place_maps();
     place_batches();
-    place_jobs();
     return std::move(frame_);
   }
 
@@ -85,7 +84,8 @@ class Planner {
       made.is_pyramid = true;
       made.source = source;
       made.pyramid.source = below;
-      made.level_rows = frame_.arena.take<LevelRows>(Arena::plain, below.capacity);
+      made.level_rows = frame_.arena.take<LevelRows>(Arena::plain, below.capacity / kWarp);
+      made.pyramid.bits = frame_.arena.take<LevelBits>(Arena::zeros, below.capacity / kWarp);
     }
     first_child_[at(s)] =
         frame_.arena.take<std::int32_t>(Arena::plain, frame_.sets[at(s)].capacity);
@@ -215,9 +215,12 @@ class Planner {
     order.is_planes = map.order == RowOrder::planes ? 1 : 0;
     const std::int64_t rows = source.output.capacity;
     order.capacity = order.is_planes != 0 ? 3 * rows : rows;
+    order.quads = (source.taps + 3) / 4;
+    order.staged = arena.take<Quad>(Arena::plain, rows * order.quads);
     order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
     order.counters = arena.take<std::int32_t>(Arena::zeros, kCounters);
-    order.positions = arena.take<std::int32_t>(Arena::plain, kWarp);
+    order.key_bits = arena.take<std::uint32_t>(Arena::plain, kWarp);
+    order.item_begin = arena.take<std::int32_t>(Arena::plain, 1);
     order.neighbours = arena.take<std::int32_t>(Arena::plain, source.taps * order.capacity);
     order.rows = arena.take<std::int32_t>(Arena::plain, order.capacity);
     order.plane_begin = arena.take<std::int32_t>(Arena::plain, 5);
@@ -227,39 +230,26 @@ class Planner {
   }
 
   void place_batches() {
-    for (int j = 0; j < static_cast<int>(frame_.orders.size()); ++j) {
-      OrderJob& order = frame_.orders[at(j)];
+    for (OrderJob& order : frame_.orders) {
       const std::int32_t segments = order.is_planes != 0 ? kPlaneSegments : 1;
       if (frame_.batches.empty() || frame_.batches.back().segments + segments > kMaxSegments) {
-        frame_.batches.emplace_back().first = j;
+        frame_.batches.emplace_back();
       }
       OrderBatch& batch = frame_.batches.back();
       order.first_segment = batch.segments;
-      order.first_item = batch.items;
-      ++batch.count;
+      batch.orders.item[batch.orders.count++] = order;
       batch.segments += segments;
       batch.items += order.capacity;
-      batch.max_rows = std::max(batch.max_rows, order.source.output.capacity);
-      batch.max_slots = std::max(batch.max_slots, static_cast<std::int32_t>(order.capacity));
     }
     for (OrderBatch& batch : frame_.batches) {
-      batch.keys = frame_.arena.take<std::uint32_t>(Arena::plain, batch.items);
-      batch.sorted_keys = frame_.arena.take<std::uint32_t>(Arena::plain, batch.items);
-      batch.values = frame_.arena.take<std::int32_t>(Arena::plain, batch.items);
-      batch.sorted_values = frame_.arena.take<std::int32_t>(Arena::plain, batch.items);
-      batch.segment_begin = frame_.arena.take<std::int32_t>(Arena::plain, kMaxSegments);
+      Arena& arena = frame_.arena;
+      for (Sorted<std::uint32_t>* side : {&batch.unsorted, &batch.sorted}) {
+        side->keys = arena.take<std::uint32_t>(Arena::plain, batch.items);
+        side->values = arena.take<std::int32_t>(Arena::plain, batch.items);
+      }
+      batch.segment_begin = arena.take<std::int32_t>(Arena::plain, kMaxSegments);
+      batch.item_count = arena.take<std::int32_t>(Arena::zeros, 1);
     }
-  }
-
-  template <class Job>
-  Job* take_jobs(const std::vector<Job>& jobs) {
-    return frame_.arena.take<Job>(Arena::constant, static_cast<std::int64_t>(jobs.size()));
-  }
-  void place_jobs() {
-    frame_.tabled_jobs = take_jobs(frame_.tabled);
-    frame_.order_jobs = take_jobs(frame_.orders);
-    frame_.canonical_jobs = take_jobs(frame_.canonicals);
-    frame_.invert_jobs = take_jobs(frame_.inverts);
   }
 
   const FrameSpec& spec_;

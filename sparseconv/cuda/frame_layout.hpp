@@ -14,7 +14,7 @@ namespace sparseconv::cuda {
 struct SetStage {
   std::vector<int> sets;
   Pyramid pyramid{};                // limits are filled in a frame
-  LevelRows* level_rows = nullptr;  // [source capacity]
+  LevelRows* level_rows = nullptr;  // [source capacity / kWarp]
   bool is_pyramid = false;
   // General.
   int source = 0;
@@ -27,12 +27,11 @@ struct SetStage {
 
 // Orders that one sort serves: it tells kMaxSegments segments apart.
 struct OrderBatch {
-  int first = 0, count = 0;  // of orders
+  OrderJobs orders;
   std::int32_t segments = 0;
-  std::int64_t items = 0;
-  std::int32_t max_rows = 0, max_slots = 0;
-  std::uint32_t *keys = nullptr, *sorted_keys = nullptr;
-  std::int32_t *values = nullptr, *sorted_values = nullptr, *segment_begin = nullptr;
+  std::int64_t items = 0;  // at most
+  Sorted<std::uint32_t> unsorted{}, sorted{};
+  std::int32_t *segment_begin = nullptr, *item_count = nullptr;
 };
 
 struct FrameLayout {
@@ -49,11 +48,6 @@ struct FrameLayout {
   std::int32_t* status = nullptr;    // [sets] counts, [sets] errors
   Key* input_keys = nullptr;         // unsorted input
   std::int32_t* input_ranks = nullptr;
-  // Copies of the vectors above where steps read them.
-  CoordinateView* tabled_jobs = nullptr;
-  OrderJob* order_jobs = nullptr;
-  CanonicalJob* canonical_jobs = nullptr;
-  InvertJob* invert_jobs = nullptr;
 };
 
 void check_spec(const FrameSpec& spec);

@@ -2,16 +2,6 @@
 #include "sparseconv/cuda/frame_build.cuh"
 
 namespace sparseconv::cuda {
-namespace {
-
-template <class T>
-void upload_jobs(T* to, const std::vector<T>& jobs) {
-  if (!jobs.empty())
-    CUDA_CHECK(cudaMemcpy(to, jobs.data(), jobs.size() * sizeof(T), cudaMemcpyHostToDevice));
-}
-
-}  // namespace
-
 struct FrameMaps::Impl {
   FrameSpec spec;
   FrameLayout frame;
@@ -36,14 +26,9 @@ void FrameMaps::reserve(const FrameCapacity& capacity) {
     impl_->memory = base::cuda::Buffer<std::uint8_t>(bytes);
   }
   impl_->frame = lay_out(impl_->spec, capacity, Arena(impl_->memory.data(), sizes));
-  const FrameLayout& frame = impl_->frame;
-  upload_jobs(frame.tabled_jobs, frame.tabled);
-  upload_jobs(frame.order_jobs, frame.orders);
-  upload_jobs(frame.canonical_jobs, frame.canonicals);
-  upload_jobs(frame.invert_jobs, frame.inverts);
   impl_->scratch.is_dry = true;
   DeviceRunner runner(impl_->scratch, nullptr);
-  build_frame(runner, impl_->spec, frame, {});
+  build_frame(runner, impl_->spec, impl_->frame, {});
   impl_->scratch.is_dry = false;
   impl_->scratch.allocate();
 }
@@ -69,7 +54,7 @@ void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) {
     CUDA_CHECK(cudaMemcpyAsync(first.count, input.device_rows, sizeof(std::int32_t),
                                cudaMemcpyDeviceToDevice, stream));
   } else {
-    runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows)}, 1, 1);
+    runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows)});
   }
   build_frame(runner, impl_->spec, frame, input);
 }

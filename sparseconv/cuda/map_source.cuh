@@ -23,6 +23,10 @@ struct MapSource {
   const std::int32_t* table = nullptr;  // [taps][pitch]
   std::int64_t pitch = 0;
 
+  // Finders give ranks of the input, in a table rows.
+  SPARSECONV_DEVICE const std::int32_t* input_rows() const {
+    return kind == Kind::table ? nullptr : input.rows;
+  }
   // Output row of the i-th row that steps visit: by rank, in a table by row.
   SPARSECONV_DEVICE std::int32_t output_row(std::int32_t i) const {
     return kind == Kind::table ? i : output.row(i);
@@ -34,63 +38,42 @@ SPARSECONV_DEVICE constexpr int child_tap(Key key) {
   return static_cast<int>((key & 1) << 2 | (key & 2) | (key >> 2 & 1));
 }
 
-// Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1); all taps:
-// kAllPlanes.
-inline constexpr int kAllPlanes = 3;
-SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
-  return plane == 0 ? 0x1249249u : plane == 1 ? 0x4924924u : plane == 2 ? 0x2492492u : ~0u;
-}
-
-// The 27 neighbours of a cell lie in at most eight blocks. All are asked for before the first
-// answer is looked at.
+// The 27 neighbours of a cell lie in at most eight blocks, in two layers along z. The four blocks
+// of a layer are asked for before the first answer is looked at. Kept as halves of 32 cells, so
+// that a neighbour costs a dozen instructions.
 class AdjacentFinder {
  public:
-  SPARSECONV_DEVICE AdjacentFinder(const MapSource& source, std::int32_t rank, int plane)
-      : input_(source.input) {
+  static constexpr int kWords = 16;  // of a StepContext: the first rank of a half, and its cells
+
+  SPARSECONV_DEVICE AdjacentFinder(const MapSource& source, std::int32_t rank,
+                                   const StepContext& context)
+      : input_(source.input), context_(context) {
     const Key key = source.output.keys[rank], id = key >> kBlockBits;
     Key beyond[3];  // the block across the face that the cell touches, where there is one
     bool has_beyond[3];
     SPARSECONV_UNROLL
     for (int a = 0; a < 3; ++a) {
-      place_[a] = static_cast<int>((key >> a & 1) | (key >> (a + 3) & 1) << 1);
-      side_[a] = place_[a] == 0 ? -1 : place_[a] == 3 ? 1 : 0;
-      has_beyond[a] = step(id, a, side_[a], beyond[a]) && side_[a] != 0;
-    }
-    // A plane of taps lies in the blocks of one layer along z.
-    const int dz = plane == 0 ? -1 : plane == 1 ? 1 : 0;
-    const bool asks_own = plane == kAllPlanes || dz == 0 || dz != side_[2];
-    const bool asks_beyond = has_beyond[2] && (plane == kAllPlanes || dz == side_[2]);
-    BlockHead head[8];
-    std::int32_t first[8];
-    Key ids[8];
-    bool is_asked[8];
-    SPARSECONV_UNROLL
-    for (int b = 0; b < 8; ++b) {
-      is_asked[b] = ((b & 1) == 0 || has_beyond[0]) && ((b & 2) == 0 || has_beyond[1]) &&
-                    ((b & 4) == 0 ? asks_own : asks_beyond);
-      ids[b] = id;
+      const int place = static_cast<int>((key >> a & 1) | (key >> (a + 3) & 1) << 1);
+      const int side = place == 0 ? -1 : place == 3 ? 1 : 0;
+      has_beyond[a] = step(id, a, side, beyond[a]) && side != 0;
       SPARSECONV_UNROLL
-      for (int a = 0; a < 3; ++a) {
-        if ((b >> a & 1) != 0) ids[b] = (ids[b] & ~id_mask(a)) | (beyond[a] & id_mask(a));
-      }
-      if (is_asked[b]) {
-        const BlockEntry& entry = input_.table.entries[input_.table.home(ids[b])];
-        head[b] = entry.head;
-        first[b] = entry.first;
+      for (int d = 0; d < 3; ++d) {
+        const int at = (place + d - 1) & 3;
+        const bool crosses = d != 1 && d - 1 == side;
+        cell_[a][d] = a < 2 ? ((at & 1) | (at & 2) << 2) << a : (at & 1) << 2;
+        half_of_[a][d] = (crosses ? 2 << a : 0) + (a == 2 ? at >> 1 : 0);
       }
     }
-    SPARSECONV_UNROLL
-    for (int b = 0; b < 8; ++b) {
-      block_[b] = {0, 0, 0};
-      if (is_asked[b])
-        block_[b] = input_.table.resolve(ids[b], input_.table.home(ids[b]), head[b], first[b]);
-    }
-  }
-  SPARSECONV_DEVICE bool has(int tap) const {
-    return (block_[block_of(tap)].mask >> cell_of(tap) & 1) != 0;
+    fetch_layer(id, beyond, has_beyond, true, 0);
+    const Key across = (id & ~id_mask(2)) | (beyond[2] & id_mask(2));
+    fetch_layer(across, beyond, has_beyond, has_beyond[2], 8);
   }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const {
-    return input_.row_in(block_[block_of(tap)], cell_of(tap));
+    const int x = tap / 9, y = tap / 3 % 3, z = tap % 3;
+    const MemoryWord half = context_.word(half_of_[0][x] + half_of_[1][y] + half_of_[2][z]);
+    const int cell = cell_[0][x] | cell_[1][y] | cell_[2][z];
+    const std::int32_t there = half.number + bit_count(half.bits & ((1u << cell) - 1));
+    return (half.bits >> cell & 1) != 0 ? there : -1;
   }
 
  private:
@@ -103,27 +86,41 @@ class AdjacentFinder {
     there = (direction > 0 ? (field | ~mask) + one : field - one) & mask;
     return field != (direction > 0 ? mask : Key{0});
   }
-  SPARSECONV_DEVICE int block_of(int tap) const {
-    const int d[3] = {tap / 9 - 1, tap / 3 % 3 - 1, tap % 3 - 1};
-    int block = 0;
+  SPARSECONV_DEVICE void fetch_layer(Key id, const Key (&beyond)[3], const bool (&has_beyond)[3],
+                                     bool is_there, int word) const {
+    BlockHead head[4];
+    std::int32_t first[4], slot[4];
+    Key ids[4];
     SPARSECONV_UNROLL
-    for (int a = 0; a < 3; ++a) block |= d[a] != 0 && d[a] == side_[a] ? 1 << a : 0;
-    return block;
-  }
-  SPARSECONV_DEVICE int cell_of(int tap) const {
-    const int d[3] = {tap / 9 - 1, tap / 3 % 3 - 1, tap % 3 - 1};
-    int cell = 0;
-    SPARSECONV_UNROLL
-    for (int a = 0; a < 3; ++a) {
-      const int at = (place_[a] + d[a]) & 3;
-      cell |= ((at & 1) | (at & 2) << 2) << a;
+    for (int b = 0; b < 4; ++b) {
+      ids[b] = id;
+      bool is_asked = is_there;
+      SPARSECONV_UNROLL
+      for (int a = 0; a < 2; ++a) {
+        if ((b >> a & 1) == 0) continue;
+        ids[b] = (ids[b] & ~id_mask(a)) | (beyond[a] & id_mask(a));
+        is_asked = is_asked && has_beyond[a];
+      }
+      slot[b] = is_asked ? input_.table.home(ids[b]) : -1;
+      if (!is_asked) continue;
+      head[b] = input_.table.entries[slot[b]].head;
+      first[b] = input_.table.entries[slot[b]].first;
     }
-    return cell;
+    SPARSECONV_UNROLL
+    for (int b = 0; b < 4; ++b) {
+      BlockCells block{0, 0, 0};
+      if (slot[b] >= 0) block = input_.table.resolve(ids[b], slot[b], head[b], first[b]);
+      const auto low = static_cast<std::uint32_t>(block.mask),
+                 high = static_cast<std::uint32_t>(block.mask >> 32);
+      context_.word(word + 2 * b) = {low, block.first};
+      context_.word(word + 2 * b + 1) = {high, block.first + bit_count(low)};
+    }
   }
 
   CoordinateView input_;
-  int place_[3], side_[3];
-  BlockCells block_[8];
+  int cell_[3][3],
+      half_of_[3][3];  // what a step of -1, 0, 1 along an axis adds to the cell and the half
+  StepContext context_;
 };
 
 // Looks keys up one by one; neighbouring taps often lie in one block.
@@ -137,7 +134,6 @@ class SearchFinder {
     at_ = unpack(key);
     batch_ = key >> (3 * kAxisBits) << (3 * kAxisBits);
   }
-  SPARSECONV_DEVICE bool has(int tap) { return (*this)(tap) >= 0; }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) {
     const ConvGeometry& g = geometry_;
     const int r[3] = {tap / (g.kernel[1] * g.kernel[2]), tap / g.kernel[2] % g.kernel[1],
@@ -159,7 +155,7 @@ class SearchFinder {
       known_ = id;
       block_ = input_.table.find(id);
     }
-    return input_.row_in(block_, static_cast<int>(key & 63));
+    return rank_in(block_, static_cast<int>(key & 63));
   }
 
  private:
@@ -181,13 +177,10 @@ class HalvingFinder {
       present_ |= 1u << (input_.keys[j] & 7);
     }
   }
-  SPARSECONV_DEVICE bool has(int tap) const {
-    return (present_ >> child_tap(static_cast<Key>(tap)) & 1) != 0;
-  }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const {
     const int cell = child_tap(static_cast<Key>(tap));  // its own inverse
     if ((present_ >> cell & 1) == 0) return -1;
-    return input_.row(first_ + bit_count(present_ & ((1u << cell) - 1)));
+    return first_ + bit_count(present_ & ((1u << cell) - 1));
   }
 
  private:
@@ -200,7 +193,6 @@ class HalvingInverseFinder {
  public:
   SPARSECONV_DEVICE HalvingInverseFinder(const MapSource& source, std::int32_t rank)
       : parent_(source.link[rank]), tap_(child_tap(source.output.keys[rank] & 7)) {}
-  SPARSECONV_DEVICE bool has(int tap) const { return tap == tap_ && parent_ >= 0; }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const { return tap == tap_ ? parent_ : -1; }
 
  private:
@@ -212,7 +204,6 @@ class TableFinder {
  public:
   SPARSECONV_DEVICE TableFinder(const MapSource& source, std::int32_t row)
       : column_(source.table + row), pitch_(source.pitch) {}
-  SPARSECONV_DEVICE bool has(int tap) const { return column_[tap * pitch_] >= 0; }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const { return column_[tap * pitch_]; }
 
  private:
@@ -220,16 +211,12 @@ class TableFinder {
   std::int64_t pitch_;
 };
 
-// use(finder of the i-th row); only taps of the plane will be asked for.
+// use(finder of the i-th row), where the source is not `adjacent`.
 template <class Use>
-SPARSECONV_DEVICE void with_finder(const MapSource& source, std::int32_t i, int plane,
-                                   const Use& use) {
+SPARSECONV_DEVICE void with_other_finder(const MapSource& source, std::int32_t i, const Use& use) {
   switch (source.kind) {
-    case MapSource::Kind::adjacent: {
-      AdjacentFinder finder(source, i, plane);
-      use(finder);
+    case MapSource::Kind::adjacent:
       break;
-    }
     case MapSource::Kind::search:
     case MapSource::Kind::transposed: {
       SearchFinder finder(source, i);
@@ -251,6 +238,18 @@ SPARSECONV_DEVICE void with_finder(const MapSource& source, std::int32_t i, int 
       use(finder);
       break;
     }
+  }
+}
+
+// use(finder of the i-th row).
+template <class Use>
+SPARSECONV_DEVICE void with_finder(const MapSource& source, std::int32_t i,
+                                   const StepContext& context, const Use& use) {
+  if (source.kind == MapSource::Kind::adjacent) {
+    AdjacentFinder finder(source, i, context);
+    use(finder);
+  } else {
+    with_other_finder(source, i, use);
   }
 }
 

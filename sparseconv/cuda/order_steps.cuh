@@ -1,6 +1,6 @@
 // Steps that bring the rows of kernel maps into the order of the gather kernels (device_map.cuh):
-// tap masks and how often each tap occurs, sorting keys, and, after one sort for all maps of a
-// frame, slots and neighbours.
+// neighbours by row, tap masks and how often each tap occurs, sorting keys, and, after one sort for
+// all maps of a frame, slots.
 #pragma once
 #include "gemm_core/collective/gather_table.hpp"
 #include "sparseconv/cuda/map_source.cuh"
@@ -13,41 +13,65 @@ using gemm_core::kMaxMaskedTaps;
 // rows without a partial sum, centre rows with). A sorting key is segment << kSegmentShift |
 // Gray-decoded mask.
 inline constexpr int kMaxSegments = 31, kSegmentShift = 27, kPlaneSegments = 4;
-inline constexpr std::uint32_t kLastKey = ~0u;  // of items that stand for no row
+inline constexpr std::uint32_t kLastKey = ~0u;  // of items that stand for no slot
+static_assert(kMaxSegments <= kMaxJobs);
+
+// Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1).
+SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
+  return plane == 0 ? 0x1249249u : plane == 1 ? 0x4924924u : 0x2492492u;
+}
+
+struct alignas(16) Quad {
+  std::int32_t value[4];
+};
 
 struct OrderJob {
   MapSource source;
   std::int32_t is_planes = 0, first_segment = 0;
-  std::int64_t first_item =
-      0;  // of its sorting items: capacity of the output, three times that in planes
+  // Between the steps. Neighbours by row, all taps of a row together: slots fetch them from there.
+  Quad* staged = nullptr;  // [output capacity][quads]
+  std::int32_t quads = 0;
   std::uint32_t* masks = nullptr;  // [output capacity]
   std::int32_t* counters =
       nullptr;  // [kCounters] rows with each tap, then rows of each segment; cleared
-  std::int32_t* positions = nullptr;  // [32] place of a tap's bit in the sorting key
+  std::uint32_t* key_bits = nullptr;   // [kWarp] what a tap adds (by exclusive or) to a sorting key
+  std::int32_t* item_begin = nullptr;  // [1] of the job's sorting items
   // The result: gather_table.hpp.
   std::int64_t capacity = 0;
   std::int32_t *neighbours = nullptr, *rows = nullptr, *plane_begin = nullptr;
   std::uint32_t* group_masks = nullptr;  // cleared
-};
 
-struct FindMasks {
-  const OrderJob* jobs;
-  SPARSECONV_DEVICE std::int32_t* counters(int job) const { return jobs[job].counters; }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return jobs[job].source.output.size(); }
+  SPARSECONV_DEVICE std::int32_t parts() const { return is_planes != 0 ? 3 : 1; }
+};
+using OrderJobs = JobList<OrderJob>;
+
+// Adjacent sources and others in kernels of their own: the first need many registers.
+template <bool kAdjacent>
+struct FindNeighbours {
+  static constexpr int kBlocksPerMultiprocessor = 4;
+  static constexpr int kMemoryWords = kAdjacent ? AdjacentFinder::kWords : 0;
+  OrderJobs orders{};
+  SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
+  std::int32_t capacity(int job) const { return orders[job].source.output.capacity; }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return orders[job].source.output.size(); }
+  SPARSECONV_DEVICE std::int32_t* counters(int job) const { return orders[job].counters; }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active,
-                                    std::int32_t* tally) const {
-    const OrderJob& order = jobs[job];
+                                    const StepContext& context) const {
+    const OrderJob& order = orders[job];
     std::uint32_t mask = 0, segments = 0;
     if (is_active) {
-      const std::int32_t taps = order.source.taps;
-      with_finder(order.source, i, kAllPlanes, [&](auto& find) {
-        if (taps == 27) {
-          SPARSECONV_UNROLL
-          for (int tap = 0; tap < 27; ++tap) mask |= (find.has(tap) ? 1u : 0u) << tap;
-        } else {
-          for (int tap = 0; tap < taps; ++tap) mask |= (find.has(tap) ? 1u : 0u) << tap;
-        }
-      });
+      Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
+      if constexpr (kAdjacent) {
+        AdjacentFinder find(order.source, i, context);
+        SPARSECONV_UNROLL
+        for (int q = 0; q < 7; ++q) mask |= stage(find, q, 27, order.source.input_rows(), staged);
+      } else {
+        with_other_finder(order.source, i, [&](auto& find) {
+          for (int q = 0; q < order.quads; ++q) {
+            mask |= stage(find, q, order.source.taps, order.source.input_rows(), staged);
+          }
+        });
+      }
       order.masks[i] = mask;
       segments = 1;
       if (order.is_planes != 0) {
@@ -56,25 +80,46 @@ struct FindMasks {
             (has_below ? 1u : 0u) | (has_above ? 2u : 0u) | (has_below || has_above ? 8u : 4u);
       }
     }
-    tally_bits(tally, mask);
-    tally_bits(tally + kWarp, segments);
+    tally_bits<kAdjacent ? 27 : kWarp>(context.tally, mask);
+    tally_bits<kPlaneSegments>(context.tally + kWarp, segments);
+  }
+
+ private:
+  // Four taps; which of them are there.
+  template <class Finder>
+  SPARSECONV_DEVICE static std::uint32_t stage(Finder& find, int q, int taps,
+                                               const std::int32_t* rows, Quad* staged) {
+    Quad quad;
+    std::uint32_t mask = 0;
+    SPARSECONV_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      const int tap = 4 * q + k;
+      quad.value[k] = tap < taps ? find(tap) : -1;
+      mask |= (quad.value[k] >= 0 ? 1u : 0u) << (tap & (kWarp - 1));
+    }
+    if (rows != nullptr) {
+      SPARSECONV_UNROLL
+      for (int k = 0; k < 4; ++k) quad.value[k] = quad.value[k] >= 0 ? rows[quad.value[k]] : -1;
+    }
+    staged[q] = quad;
+    return mask;
   }
 };
 
 // One warp a job. Places of taps by falling frequency, lower taps first among equals; in planes
-// within the plane. And where the job's segments and planes begin.
+// within the plane. And where the job's items, segments and planes begin.
 struct Arrange {
-  const OrderJob* jobs;
-  std::int32_t count;
+  OrderJobs orders;
   std::int32_t* segment_begin;  // [kMaxSegments] in the sorted items
-  SPARSECONV_DEVICE std::int32_t size(int) const { return count * kWarp; }
+  std::int32_t* items;          // [1] of all jobs
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return orders.count * kWarp; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return orders.count * kWarp; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    const OrderJob& order = jobs[i / kWarp];
-    const int lane = i % kWarp;
-    if (lane < order.source.taps) place_tap(order, lane);
-    // The last lane has no tap, or a tap of 32 and a little more to do.
-    if (lane == kWarp - 1) place_segments(i / kWarp);
+    const int job = i / kWarp, lane = i % kWarp;
+    if (lane < orders[job].source.taps) place_tap(orders[job], lane);
+    if (lane == kWarp - 1) place_segments(job);
   }
 
  private:
@@ -88,24 +133,30 @@ struct Arrange {
           other < order.source.taps && (order.is_planes == 0 || other % 3 == tap % 3);
       place += is_rival && (f > frequency || (f == frequency && other < tap)) ? 1 : 0;
     }
-    order.positions[tap] = place;
+    // Gray decoding makes a bit invert all bits below it. With more than 27 taps the most frequent
+    // ones, which tell rows apart the least, are left out.
+    const int excess = order.source.taps > kSegmentShift ? order.source.taps - kSegmentShift : 0;
+    order.key_bits[tap] = static_cast<std::uint32_t>((std::uint64_t{2} << place) - 1) >> excess;
   }
   SPARSECONV_DEVICE static std::int32_t aligned(std::int32_t slot) {
     return (slot + gemm_core::kSlotAlignment - 1) / gemm_core::kSlotAlignment *
            gemm_core::kSlotAlignment;
   }
-  SPARSECONV_DEVICE void place_segments(std::int32_t job) const {
-    std::int32_t item = 0;
-    for (std::int32_t j = 0; j < job; ++j) {
+  SPARSECONV_DEVICE void place_segments(int job) const {
+    std::int32_t sorted = 0, item = 0;  // before this job
+    for (int j = 0; j < job; ++j) {
       SPARSECONV_UNROLL
-      for (int s = 0; s < kPlaneSegments; ++s) item += jobs[j].counters[kWarp + s];
+      for (int s = 0; s < kPlaneSegments; ++s) sorted += orders[j].counters[kWarp + s];
+      item += orders[j].source.output.size() * orders[j].parts();
     }
-    const OrderJob& order = jobs[job];
+    const OrderJob& order = orders[job];
+    *order.item_begin = item;
+    if (job + 1 == orders.count) *items = item + order.source.output.size() * order.parts();
     std::int32_t rows[kPlaneSegments];
     for (int s = 0; s < kPlaneSegments; ++s) {
       rows[s] = order.counters[kWarp + s];
-      if (order.is_planes != 0 || s == 0) segment_begin[order.first_segment + s] = item;
-      item += rows[s];
+      if (order.is_planes != 0 || s == 0) segment_begin[order.first_segment + s] = sorted;
+      sorted += rows[s];
     }
     std::int32_t* begin = order.plane_begin;
     begin[0] = 0;
@@ -117,61 +168,64 @@ struct Arrange {
 };
 
 struct MakeSortingKeys {
-  const OrderJob* jobs;
+  OrderJobs orders;
   std::uint32_t* keys;
-  std::int32_t* items;
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return jobs[job].source.output.capacity; }
+  std::int32_t* values;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
+  std::int32_t capacity(int job) const { return orders[job].source.output.capacity; }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return orders[job].source.output.size(); }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    const OrderJob& order = jobs[job];
-    const bool is_row = i < order.source.output.size();
-    const std::uint32_t mask = is_row ? order.masks[i] : 0;
+    const OrderJob& order = orders[job];
+    const std::uint32_t mask = order.masks[i];
+    const std::int32_t rows = order.source.output.size(), at = *order.item_begin + i;
     if (order.is_planes == 0) {
-      put(order, 0, i, is_row ? key_of(order, mask, ~0u, 0) : kLastKey);
+      put(at, key_of(order, mask, ~0u, 0), i);
       return;
     }
     const bool is_late = (mask & (plane_taps(0) | plane_taps(1))) != 0;
     for (int plane = 0; plane < 3; ++plane) {
-      const bool is_kept = is_row && (plane == 2 || (mask & plane_taps(plane)) != 0);
+      const bool is_kept = plane == 2 || (mask & plane_taps(plane)) != 0;
       const int segment = plane == 2 && is_late ? 3 : plane;
-      put(order, plane, i, is_kept ? key_of(order, mask, plane_taps(plane), segment) : kLastKey);
+      put(at + plane * rows, is_kept ? key_of(order, mask, plane_taps(plane), segment) : kLastKey,
+          i);
     }
   }
 
  private:
-  SPARSECONV_DEVICE void put(const OrderJob& order, int part, std::int32_t i,
-                             std::uint32_t key) const {
-    const std::int64_t at =
-        order.first_item + static_cast<std::int64_t>(part) * order.source.output.capacity + i;
+  SPARSECONV_DEVICE void put(std::int32_t at, std::uint32_t key, std::int32_t value) const {
     keys[at] = key;
-    items[at] = i;
+    values[at] = value;
   }
   SPARSECONV_DEVICE static std::uint32_t key_of(const OrderJob& order, std::uint32_t mask,
                                                 std::uint32_t taps, int segment) {
-    std::uint32_t renumbered = 0;
-    for (int tap = 0; tap < order.source.taps; ++tap) {
-      renumbered |= ((mask & taps) >> tap & 1) << order.positions[tap];
-    }
-    for (int step = 1; step < kWarp; step *= 2) renumbered ^= renumbered >> step;
-    // More than 27 taps: the most frequent ones tell rows apart the least.
-    const int excess = order.source.taps > kSegmentShift ? order.source.taps - kSegmentShift : 0;
-    return static_cast<std::uint32_t>(order.first_segment + segment) << kSegmentShift |
-           renumbered >> excess;
+    std::uint32_t bits = 0;
+    for (std::uint32_t left = mask & taps; left != 0; left &= left - 1)
+      bits ^= order.key_bits[lowest_bit(left)];
+    return static_cast<std::uint32_t>(order.first_segment + segment) << kSegmentShift | bits;
   }
 };
 
 struct FillSlots {
-  const OrderJob* jobs;
+  static constexpr int kBlocksPerMultiprocessor = 5;
+  OrderJobs orders;
   const std::int32_t* items;  // sorted
   const std::int32_t* segment_begin;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
+  std::int32_t capacity(int job) const { return static_cast<std::int32_t>(orders[job].capacity); }
+  // What a kernel may look at: padding up to the alignment, and one group more.
   SPARSECONV_DEVICE std::int32_t size(int job) const {
-    return static_cast<std::int32_t>(jobs[job].capacity);
+    const std::int64_t end = orders[job].plane_begin[4] + 2 * gemm_core::kSlotAlignment - 1;
+    const std::int64_t aligned = end / gemm_core::kSlotAlignment * gemm_core::kSlotAlignment;
+    return static_cast<std::int32_t>(aligned < orders[job].capacity ? aligned
+                                                                    : orders[job].capacity);
   }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t slot, bool is_active) const {
-    const OrderJob& order = jobs[job];
+    const OrderJob& order = orders[job];
     std::uint32_t mask = 0;
     if (is_active) mask = fill(order, slot);
-    if (is_active) warp_or(order.group_masks + slot / gemm_core::kSlotGroup, mask);
+    if (is_active)
+      warp_or(order.group_masks + slot / gemm_core::kSlotGroup, mask);  // sizes are whole groups
   }
 
  private:
@@ -181,36 +235,41 @@ struct FillSlots {
     const std::int32_t within = slot - begin[plane];
     const std::int32_t rows = plane == 2 ? begin[4] - begin[2] : order.counters[kWarp + plane];
     const std::uint32_t taps = order.is_planes != 0 ? plane_taps(plane) : ~0u;
+    std::int32_t* const column = order.neighbours + slot;
     if (within >= rows) {
       order.rows[slot] = -1;
-      const bool is_padding = slot < begin[4] + gemm_core::kSlotAlignment;
-      for (int tap = 0; tap < order.source.taps && is_padding; ++tap) {
-        if ((taps >> tap & 1) != 0) order.neighbours[tap * order.capacity + slot] = -1;
+      for (int tap = 0; tap < order.source.taps; ++tap) {
+        if ((taps >> tap & 1) != 0) column[tap * order.capacity] = -1;
       }
       return 0;
     }
     const std::int32_t i =
         items[segment_begin[order.first_segment + (order.is_planes != 0 ? plane : 0)] + within];
     const std::uint32_t mask = order.masks[i];
+    const Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
+    if (order.source.taps == 27) {
+      Quad quads[7];
+      SPARSECONV_UNROLL
+      for (int q = 0; q < 7; ++q) quads[q] = staged[q];
+      SPARSECONV_UNROLL
+      for (int tap = 0; tap < 27; ++tap) {
+        if ((taps >> tap & 1) != 0) column[tap * order.capacity] = quads[tap / 4].value[tap % 4];
+      }
+    } else {
+      for (int q = 0; q < order.quads; ++q) {
+        const Quad quad = staged[q];
+        SPARSECONV_UNROLL
+        for (int k = 0; k < 4; ++k) {
+          if (4 * q + k < order.source.taps) column[(4 * q + k) * order.capacity] = quad.value[k];
+        }
+      }
+    }
     std::int32_t entry = order.source.output_row(i);
     if (order.is_planes != 0 && plane == 2) {
       if ((mask & plane_taps(0)) != 0) entry |= gemm_core::kSlotBelow;
       if ((mask & plane_taps(1)) != 0) entry |= gemm_core::kSlotAbove;
     }
     order.rows[slot] = entry;
-    std::int32_t* const column = order.neighbours + slot;
-    const std::int64_t pitch = order.capacity;
-    const std::int32_t count = order.source.taps;
-    with_finder(order.source, i, order.is_planes != 0 ? plane : kAllPlanes, [&](auto& find) {
-      if (count == 27) {
-        SPARSECONV_UNROLL
-        for (int tap = 0; tap < 27; ++tap) {
-          if ((taps >> tap & 1) != 0) column[tap * pitch] = find(tap);
-        }
-      } else {
-        for (int tap = 0; tap < count; ++tap) column[tap * pitch] = find(tap);
-      }
-    });
     return mask & taps;
   }
 };
@@ -223,16 +282,29 @@ struct CanonicalJob {
 };
 
 struct FillCanonical {
-  const CanonicalJob* jobs;
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return jobs[job].source.output.size(); }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
+  static constexpr int kMemoryWords = AdjacentFinder::kWords;
+  JobList<CanonicalJob> tables;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return tables.count; }
+  std::int32_t capacity(int job) const { return tables[job].source.output.capacity; }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return tables[job].source.output.size(); }
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active,
+                                    const StepContext& context) const {
     if (!is_active) return;
-    const CanonicalJob& canonical = jobs[job];
+    const CanonicalJob& canonical = tables[job];
     std::int32_t* const column = canonical.table + canonical.source.output_row(i);
-    const std::int64_t pitch = canonical.pitch;
-    const std::int32_t count = canonical.source.taps;
-    with_finder(canonical.source, i, kAllPlanes, [&](auto& find) {
-      for (int tap = 0; tap < count; ++tap) column[tap * pitch] = find(tap);
+    const std::int32_t* const rows = canonical.source.input_rows();
+    with_finder(canonical.source, i, context, [&](auto& find) {
+      const auto put = [&](int tap) {
+        std::int32_t in = find(tap);
+        if (rows != nullptr && in >= 0) in = rows[in];
+        column[tap * canonical.pitch] = in;
+      };
+      if (canonical.source.taps == 27) {
+        SPARSECONV_UNROLL
+        for (int tap = 0; tap < 27; ++tap) put(tap);
+      } else {
+        for (int tap = 0; tap < canonical.source.taps; ++tap) put(tap);
+      }
     });
   }
 };
@@ -248,11 +320,13 @@ struct InvertJob {
 };
 
 struct InvertTables {
-  const InvertJob* jobs;
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return jobs[job].output.size(); }
+  JobList<InvertJob> tables;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return tables.count; }
+  std::int32_t capacity(int job) const { return tables[job].output.capacity; }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return tables[job].output.size(); }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t out, bool is_active) const {
     if (!is_active) return;
-    const InvertJob& invert = jobs[job];
+    const InvertJob& invert = tables[job];
     for (int tap = 0; tap < invert.taps; ++tap) {
       const std::int32_t in = invert.forward[tap * invert.forward_pitch + out];
       if (in >= 0) invert.inverse[tap * invert.inverse_pitch + in] = out;

@@ -1,32 +1,45 @@
-// Stable sort of some hundred thousand keys with values. A library sort is made for millions: its
-// tiles are so large that most of the GPU waits. Here a pass of eight bits is three short launches
-// over tiles of 2048 items: digit counts of each tile, their prefix sums, and the scatter.
+// Stable sort of keys with values, whose number the device alone may know. A library sort is made
+// for millions: its tiles are so large that most of the GPU waits for a hundred thousand. Here a
+// pass of eight bits is three short launches over tiles of 1024 items: digit counts of each tile,
+// their prefix sums, and the scatter. (Counting the next digit while scattering saves a launch but
+// costs ten times as much: tap masks make most digits equal, and so most atomic additions meet.)
 #pragma once
 #include <cuda_runtime.h>
 
 #include <cstdint>
 #include <utility>
 
+#include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/base/cuda/launch.cuh"
 #include "sparseconv/cuda/step.cuh"
 
 namespace sparseconv::cuda {
 
-inline constexpr int kSortThreads = 256, kSortWarps = kSortThreads / 32, kSortItems = 8;
+inline constexpr int kSortThreads = 256, kSortWarps = kSortThreads / 32, kSortItems = 4;
 inline constexpr int kSortTile = kSortThreads * kSortItems;
 inline constexpr int kDigits = 256;
 static_assert(kDigits == kSortThreads, "thread d owns digit d");
 
 struct SortPlan {
-  std::int32_t items = 0, tiles = 0;
+  ItemCount number;
+  std::int32_t tiles = 0;  // at most; pitch of the counts of a digit
+  __device__ std::int32_t used_tiles() const {
+    return (number.items() + kSortTile - 1) / kSortTile;
+  }
 };
-constexpr SortPlan sort_plan(std::int64_t items) {
-  return {static_cast<std::int32_t>(items),
-          static_cast<std::int32_t>((items + kSortTile - 1) / kSortTile)};
+inline SortPlan sort_plan(const ItemCount& number) {
+  return {number, static_cast<std::int32_t>((number.capacity + kSortTile - 1) / kSortTile)};
 }
 // Scratch: counts [kDigits][tiles], then totals [kDigits].
-constexpr std::int64_t sort_scratch_counts(std::int64_t items) {
-  return static_cast<std::int64_t>(kDigits) * (sort_plan(items).tiles + 1);
+inline std::int64_t sort_scratch_counts(const ItemCount& number) {
+  return static_cast<std::int64_t>(kDigits) * (sort_plan(number).tiles + 1);
+}
+
+// Overlapped launches (base/cuda/launch.cuh): the next kernel may take its places as soon as this
+// one may read.
+__device__ inline void wait_and_go_on() {
+  gemm_core::ptx::wait_for_predecessor();
+  gemm_core::ptx::allow_successor();
 }
 
 template <class Key>
@@ -37,17 +50,29 @@ __device__ int digit_of(Key key, int shift) {
 template <class Key>
 __global__ void __launch_bounds__(kSortThreads)
     radix_count(const Key* keys, int shift, SortPlan plan, std::int32_t* counts) {
-  __shared__ std::int32_t bins[kDigits];
-  bins[threadIdx.x] = 0;
+  __shared__ std::int32_t bins[kSortWarps][kDigits];
+  wait_and_go_on();
+  const std::int32_t items = plan.number.items(),
+                     begin = static_cast<std::int32_t>(blockIdx.x) * kSortTile;
+  if (begin >= items) return;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int w = 0; w < kSortWarps; ++w) bins[w][threadIdx.x] = 0;
   __syncthreads();
-  const std::int32_t begin = static_cast<std::int32_t>(blockIdx.x) * kSortTile;
+  // Keys of a tile are often equal: lanes with the same digit count as one.
 #pragma unroll
   for (int j = 0; j < kSortItems; ++j) {
     const std::int32_t i = begin + j * kSortThreads + static_cast<std::int32_t>(threadIdx.x);
-    if (i < plan.items) atomicAdd(&bins[digit_of(keys[i], shift)], 1);
+    const int digit = i < items ? digit_of(keys[i], shift) : kDigits;
+    const unsigned peers = __match_any_sync(~0u, digit);
+    if (i < items && (peers & ((1u << lane) - 1)) == 0) bins[warp][digit] += __popc(peers);
+    __syncwarp();
   }
   __syncthreads();
-  counts[static_cast<std::int64_t>(threadIdx.x) * plan.tiles + blockIdx.x] = bins[threadIdx.x];
+  std::int32_t sum = 0;
+#pragma unroll
+  for (int w = 0; w < kSortWarps; ++w) sum += bins[w][threadIdx.x];
+  counts[static_cast<std::int64_t>(threadIdx.x) * plan.tiles + blockIdx.x] = sum;
 }
 
 // Sum over the threads before this one; every thread gets the sum over all in `total`.
@@ -78,14 +103,16 @@ template <int = 0>
 __global__ void __launch_bounds__(kSortThreads)
     radix_sum_tiles(SortPlan plan, std::int32_t* counts) {
   __shared__ std::int32_t warp_sums[kSortWarps];
+  wait_and_go_on();
+  const std::int32_t tiles = plan.used_tiles();
   std::int32_t* const row = counts + static_cast<std::int64_t>(blockIdx.x) * plan.tiles;
   std::int32_t sum = 0;
-  for (std::int32_t first = 0; first < plan.tiles; first += kSortThreads) {
+  for (std::int32_t first = 0; first < tiles; first += kSortThreads) {
     const std::int32_t tile = first + static_cast<std::int32_t>(threadIdx.x);
-    const std::int32_t value = tile < plan.tiles ? row[tile] : 0;
+    const std::int32_t value = tile < tiles ? row[tile] : 0;
     std::int32_t total = 0;
     const std::int32_t before = exclusive_sum(value, warp_sums, total);
-    if (tile < plan.tiles) row[tile] = sum + before;
+    if (tile < tiles) row[tile] = sum + before;
     sum += total;
   }
   if (threadIdx.x == 0) counts[static_cast<std::int64_t>(kDigits) * plan.tiles + blockIdx.x] = sum;
@@ -98,6 +125,9 @@ __global__ void __launch_bounds__(kSortThreads)
   __shared__ std::int32_t
       places[kSortWarps][kDigits];  // counts of a warp, then where its next item of a digit goes
   __shared__ std::int32_t warp_sums[kSortWarps];
+  wait_and_go_on();
+  const std::int32_t items = plan.number.items();
+  if (static_cast<std::int32_t>(blockIdx.x) * kSortTile >= items) return;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int w = 0; w < kSortWarps; ++w) places[w][threadIdx.x] = 0;
@@ -111,10 +141,10 @@ __global__ void __launch_bounds__(kSortThreads)
   std::int32_t rank[kSortItems];
 #pragma unroll
   for (int j = 0; j < kSortItems; ++j)
-    key[j] = begin + j * 32 < plan.items ? keys[begin + j * 32] : Key{};
+    key[j] = begin + j * 32 < items ? keys[begin + j * 32] : Key{};
 #pragma unroll
   for (int j = 0; j < kSortItems; ++j) {
-    const bool is_item = begin + j * 32 < plan.items;
+    const bool is_item = begin + j * 32 < items;
     const int digit =
         is_item ? digit_of(key[j], shift) : kDigits;  // lanes without an item match each other only
     const unsigned peers = __match_any_sync(~0u, digit);
@@ -143,7 +173,7 @@ __global__ void __launch_bounds__(kSortThreads)
 #pragma unroll
   for (int j = 0; j < kSortItems; ++j) {
     const std::int32_t i = begin + j * 32;
-    if (i >= plan.items) continue;
+    if (i >= items) continue;
     const std::int32_t to = places[warp][digit_of(key[j], shift)] + rank[j];
     to_keys[to] = key[j];
     to_values[to] = values[i];
@@ -151,20 +181,21 @@ __global__ void __launch_bounds__(kSortThreads)
 }
 
 // Bits [0, bits) decide. Works to and fro between the two pairs of arrays; the result says where it
-// ended. `counts`: sort_scratch_counts(items).
+// ended. `counts`: sort_scratch_counts(number).
 template <class Key>
-Sorted<Key> radix_sort(Sorted<Key> from, Sorted<Key> to, std::int64_t items, int bits,
+Sorted<Key> radix_sort(Sorted<Key> from, Sorted<Key> to, const ItemCount& number, int bits,
                        std::int32_t* counts, cudaStream_t stream) {
   using base::cuda::launch;
-  const SortPlan plan = sort_plan(items);
+  const SortPlan plan = sort_plan(number);
   const dim3 tiles(static_cast<unsigned>(plan.tiles)), threads(kSortThreads);
+  const dim3 digits(plan.tiles > 0 ? kDigits : 0);
   for (int shift = 0; shift < bits; shift += 8) {
-    launch(radix_count<Key>, {.grid = tiles, .block = threads}, stream, from.keys, shift, plan,
+    launch(radix_count<Key>, {.grid = tiles, .block = threads, .overlap = true}, stream, from.keys,
+           shift, plan, counts);
+    launch(radix_sum_tiles<>, {.grid = digits, .block = threads, .overlap = true}, stream, plan,
            counts);
-    launch(radix_sum_tiles<>, {.grid = dim3(plan.tiles > 0 ? kDigits : 0), .block = threads},
-           stream, plan, counts);
-    launch(radix_scatter<Key>, {.grid = tiles, .block = threads}, stream, from.keys, from.values,
-           to.keys, to.values, shift, plan, counts);
+    launch(radix_scatter<Key>, {.grid = tiles, .block = threads, .overlap = true}, stream,
+           from.keys, from.values, to.keys, to.values, shift, plan, counts);
     std::swap(from, to);
   }
   return from;

@@ -1,8 +1,9 @@
-// What the steps of a map build are made of. A step is a struct with `size(job)` and
-// `operator()(job, i, is_active)`; a runner calls it for all i below size(job) rounded up to whole
-// warps, where `is_active` is i < size(job). Steps call nothing of CUDA's host side and no other
-// thread but through the functions below, which on the host act one after the other: so the same
-// steps run, and are tested, without a GPU.
+// What the steps of a map build are made of. A step is a struct with `jobs()`, `capacity(job)`
+// (known on the host), `size(job)` (read where the step runs) and `operator()(job, i, is_active)`;
+// a runner calls it for all i below size(job) rounded up to whole warps, where `is_active` is i <
+// size(job). Steps call nothing of CUDA's host side and no other thread but through the functions
+// below, which on the host act one after the other: so the same steps run, and are tested, without
+// a GPU.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -22,12 +23,41 @@ namespace sparseconv::cuda {
 
 inline constexpr int kWarp = 32;
 
-// A step that counts things has `counters(job)`, kCounters of them, cleared; it is called with a
+// Jobs of one launch: they travel with it, so that a block knows its job at once.
+inline constexpr int kMaxJobs = 31;
+template <class Job>
+struct JobList {
+  Job item[kMaxJobs];
+  std::int32_t count = 0;
+  SPARSECONV_DEVICE const Job& operator[](int job) const { return item[job]; }
+};
+
+// What a step that asks for it gets besides, as its last argument.
+struct alignas(8) MemoryWord {
+  std::uint32_t bits;
+  std::int32_t number;
+};
+struct StepContext {
+  std::int32_t* tally;  // for a counting step
+  // For a step with memory: words of the thread's own, `stride` apart. On the device they lie in
+  // shared memory, where a thread may index them freely; a local array indexed at run time would
+  // travel through the caches.
+  MemoryWord* words;
+  int stride;
+  SPARSECONV_DEVICE MemoryWord& word(int i) const { return words[i * stride]; }
+};
+
+// A step that counts things has `counters(job)`, kCounters of them, cleared; `context.tally` is a
 // place to add to, which on the device is the thread block's own until the block ends.
 inline constexpr int kCounters = 2 * kWarp;
 template <class Step>
 concept CountingStep = requires(const Step& step) {
   step.counters(0);
+};
+// A step that needs kMemoryWords words a thread.
+template <class Step>
+concept StepWithMemory = requires {
+  Step::kMemoryWords;
 };
 
 // Keys and their values, as runners sort them.
@@ -35,6 +65,15 @@ template <class Key>
 struct Sorted {
   Key* keys;
   std::int32_t* values;
+};
+
+// How many there are: at most `capacity`, exactly *count where that is given.
+struct ItemCount {
+  std::int64_t capacity = 0;
+  const std::int32_t* count = nullptr;
+  SPARSECONV_DEVICE std::int32_t items() const {
+    return count == nullptr || *count > capacity ? static_cast<std::int32_t>(capacity) : *count;
+  }
 };
 
 // The value there before.
@@ -76,6 +115,14 @@ SPARSECONV_DEVICE inline std::int32_t atomic_add(std::int32_t* at, std::int32_t 
 #endif
 }
 
+SPARSECONV_DEVICE inline int bit_count(std::uint32_t v) {
+#if defined(__CUDA_ARCH__)
+  return __popc(v);
+#else
+  return std::popcount(v);
+#endif
+}
+
 SPARSECONV_DEVICE inline int bit_count(std::uint64_t v) {
 #if defined(__CUDA_ARCH__)
   return __popcll(v);
@@ -84,20 +131,41 @@ SPARSECONV_DEVICE inline int bit_count(std::uint64_t v) {
 #endif
 }
 
-// counters[b] += number of threads of the warp whose bit b of `bits` is set. All threads of a warp
-// call it together.
+// Of a number that is not 0.
+SPARSECONV_DEVICE inline int lowest_bit(std::uint32_t v) {
+#if defined(__CUDA_ARCH__)
+  return __ffs(static_cast<int>(v)) - 1;
+#else
+  return std::countr_zero(v);
+#endif
+}
+
+// counters[b] += number of threads of the warp whose bit b < kBits of `bits` is set. All threads of
+// a warp call it together.
+template <int kBits>
 SPARSECONV_DEVICE inline void tally_bits(std::int32_t* counters, std::uint32_t bits) {
 #if defined(__CUDA_ARCH__)
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  int mine = 0;
-  SPARSECONV_UNROLL
-  for (int b = 0; b < kWarp; ++b) {
-    const int count = __popc(__ballot_sync(~0u, (bits >> b & 1) != 0));
-    if (lane == b) mine = count;
+  std::uint32_t mine = 0;
+#pragma unroll
+  for (int b = 0; b < kBits; ++b) {
+    const std::uint32_t with_bit = __ballot_sync(~0u, (bits >> b & 1) != 0);
+    if (lane == b) mine = with_bit;
   }
-  if (mine != 0) atomicAdd(counters + lane, mine);
+  if (mine != 0) atomicAdd(counters + lane, __popc(mine));
 #else
-  for (int b = 0; b < kWarp; ++b) counters[b] += static_cast<std::int32_t>(bits >> b & 1);
+  for (int b = 0; b < kBits; ++b) counters[b] += static_cast<std::int32_t>(bits >> b & 1);
+#endif
+}
+
+// Bit l of *at = `bit` of the warp's thread l. All threads of a warp call it together, with the
+// same `at`; zero before.
+SPARSECONV_DEVICE inline void store_bits(std::uint32_t* at, int lane, bool bit) {
+#if defined(__CUDA_ARCH__)
+  const std::uint32_t bits = __ballot_sync(~0u, bit);
+  if (lane == 0) *at = bits;
+#else
+  *at |= (bit ? 1u : 0u) << lane;
 #endif
 }
 

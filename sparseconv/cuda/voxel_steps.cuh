@@ -41,25 +41,34 @@ enum PointFate : std::uint32_t { kNonFinitePoint = 1, kOutsidePoint = 2, kMisfit
 // Keys of points, kNoKey for those that become no voxel, and how many of each fate.
 struct AssignCells {
   const PointCloudJob* clouds;
+  std::int32_t cloud_count, points;
   Key* keys;
   std::int32_t* order;
   std::int32_t* fates;  // [kCounters], cleared
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return points; }
   SPARSECONV_DEVICE std::int32_t* counters(int) const { return fates; }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return clouds[job].count; }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active,
-                                    std::int32_t* tally) const {
+  SPARSECONV_DEVICE std::int32_t size(int) const { return points; }
+  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active,
+                                    const StepContext& context) const {
     std::uint32_t fate = 0;
     if (is_active) {
-      const PointCloudJob& cloud = clouds[job];
+      std::int32_t low = 0,
+                   high = cloud_count;  // the last cloud that begins at or before the point
+      while (high - low > 1) {
+        const std::int32_t middle = (low + high) / 2;
+        (clouds[middle].first <= i ? low : high) = middle;
+      }
+      const PointCloudJob& cloud = clouds[low];
       Key key = static_cast<Key>(cloud.batch) << (3 * kAxisBits);
-      for (int a = 0; a < 3; ++a) key |= axis(cloud, a, i, fate);
+      for (int a = 0; a < 3; ++a) key |= axis(cloud, a, i - cloud.first, fate);
       fate = (fate & kNonFinitePoint) != 0 ? kNonFinitePoint
              : (fate & kOutsidePoint) != 0 ? kOutsidePoint
                                            : fate;
-      keys[cloud.first + i] = fate == 0 ? key : kNoKey;
-      order[cloud.first + i] = cloud.first + i;
+      keys[i] = fate == 0 ? key : kNoKey;
+      order[i] = i;
     }
-    tally_bits(tally, fate);
+    tally_bits<3>(context.tally, fate);
   }
 
  private:
@@ -99,6 +108,8 @@ struct VoxelRuns {
 };
 
 struct ListRuns {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return points; }
   const Key* point_keys;     // sorted
   const std::int32_t* sums;  // inclusive, of FirstOfVoxel
   std::int32_t points;
@@ -118,9 +129,12 @@ struct ListRuns {
 
 // With a limit of voxels a cloud: its voxels count by their first point. Marks those points.
 struct MarkFirstPoints {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return points; }
   VoxelRuns runs;
   const std::int32_t* order;  // sorted points
   std::int32_t* is_first;     // [points], cleared
+  std::int32_t points;
   SPARSECONV_DEVICE std::int32_t size(int) const { return *runs.count; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t row, bool is_active) const {
     if (is_active) is_first[order[runs.begin[row]]] = 1;
@@ -146,10 +160,13 @@ struct KeptVoxels {
 };
 
 struct CompactRuns {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return points; }
   KeptVoxels kept;
   const std::int32_t* sums;  // inclusive, of KeptVoxels
   VoxelRuns to;
   std::int32_t* rows;  // [capacity] row of an old row, or -1
+  std::int32_t points;
   SPARSECONV_DEVICE std::int32_t size(int) const { return *kept.runs.count; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
@@ -168,6 +185,8 @@ struct CompactRuns {
 enum DroppedPoint : std::uint32_t { kOverMaxPoints = 1, kOverMaxVoxels = 2 };
 
 struct AssignPoints {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return points; }
   const Key* point_keys;                    // sorted
   const std::int32_t *order, *sums, *rows;  // rows: null without a limit of voxels
   VoxelRuns runs;                           // before it
@@ -177,7 +196,7 @@ struct AssignPoints {
   SPARSECONV_DEVICE std::int32_t* counters(int) const { return drops; }
   SPARSECONV_DEVICE std::int32_t size(int) const { return points; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active,
-                                    std::int32_t* tally) const {
+                                    const StepContext& context) const {
     std::uint32_t dropped = 0;
     if (is_active) {
       std::int32_t row = -1;
@@ -193,7 +212,7 @@ struct AssignPoints {
       }
       point_to_voxel[order[i]] = row;
     }
-    tally_bits(tally, dropped);
+    tally_bits<2>(context.tally, dropped);
   }
 };
 
@@ -206,12 +225,14 @@ inline constexpr int kMaxFeatures = 32;
 
 // Features of voxels: points in file order, sums in double.
 struct ReduceVoxels {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return points; }
   VoxelRuns runs;
   const PointCloudJob* clouds;
   const PointColumn* columns;  // [clouds][channels]
   const FeatureJob* features;  // [clouds][channels]
   const std::int32_t* order;   // sorted points
-  std::int32_t channels, max_points;
+  std::int32_t points, channels, max_points;
   Reduce reduce;
   float* out;              // [rows][channels]
   std::int32_t* replaced;  // [kMaxFeatures], cleared: values that were not finite in float

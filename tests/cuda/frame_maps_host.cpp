@@ -25,10 +25,6 @@ BuiltFrame build_on_host(const FrameCase& c, int builds) {
                                     0xa5a5a5a5a5a5a5a5ull);
   const sc::FrameLayout frame = sc::lay_out(
       c.spec, c.capacity, sc::Arena(reinterpret_cast<std::uint8_t*>(memory.data()), sizes));
-  std::copy(frame.tabled.begin(), frame.tabled.end(), frame.tabled_jobs);
-  std::copy(frame.orders.begin(), frame.orders.end(), frame.order_jobs);
-  std::copy(frame.canonicals.begin(), frame.canonicals.end(), frame.canonical_jobs);
-  std::copy(frame.inverts.begin(), frame.inverts.end(), frame.invert_jobs);
   const auto& first = frame.sets.front();
   HostRunner runner;
   for (int build = 0; build < builds; ++build) {

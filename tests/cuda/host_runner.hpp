@@ -13,33 +13,26 @@ namespace cuda_tests {
 class HostRunner {
  public:
   template <class Step>
-  void run(const Step& step, std::int64_t max_size, int jobs) {
+  void run(const Step& step) {
     using sparseconv::cuda::kWarp;
-    for (int job = 0; job < jobs; ++job) {
+    for (int job = 0; job < step.jobs(); ++job) {
       const std::int32_t size = step.size(job);
-      ENSURE(size <= max_size, "a step is larger than its launch");
+      ENSURE(size <= step.capacity(job), "a step is larger than its launch");
       for (std::int32_t i = 0; i < (size + kWarp - 1) / kWarp * kWarp; ++i) {
-        if constexpr (sparseconv::cuda::CountingStep<Step>)
-          step(job, i, i < size, step.counters(job));
-        else
-          step(job, i, i < size);
+        call(step, job, i, i < size);
       }
     }
   }
-  void scan(const sparseconv::cuda::Pyramid& pyramid, sparseconv::cuda::LevelRows* rows,
-            std::int32_t items) {
-    sparseconv::cuda::LevelRows sum{};
-    for (std::int32_t i = 0; i < items; ++i) rows[i] = sum = sum + pyramid.first_of_rows(i);
-  }
-  template <class Counts>
-  void scan(const Counts& counts, std::int32_t* sums, std::int32_t items) {
-    std::int32_t sum = 0;
-    for (std::int32_t i = 0; i < items; ++i) sums[i] = sum += counts(i);
+  template <class Counts, class Sum>
+  void scan(const Counts& counts, Sum* sums, std::int32_t items) {
+    Sum sum{};
+    for (std::int32_t i = 0; i < items; ++i) sums[i] = sum = sum + counts(i);
   }
   template <class Key>
   sparseconv::cuda::Sorted<Key> sort(sparseconv::cuda::Sorted<Key> from,
-                                     sparseconv::cuda::Sorted<Key> to, std::int64_t items,
-                                     int bits) {
+                                     sparseconv::cuda::Sorted<Key> to,
+                                     const sparseconv::cuda::ItemCount& number, int bits) {
+    const std::int64_t items = number.items();
     const Key mask = bits == static_cast<int>(8 * sizeof(Key)) ? ~Key{0} : (Key{1} << bits) - 1;
     std::vector<std::int64_t> order(static_cast<std::size_t>(items));
     std::iota(order.begin(), order.end(), 0);
@@ -55,6 +48,21 @@ class HostRunner {
   template <class T>
   void copy(T* to, const T* from, std::int64_t count) {
     if (to != from) std::copy_n(from, count, to);
+  }
+
+ private:
+  template <class Step>
+  static void call(const Step& step, int job, std::int32_t i, bool is_active) {
+    using namespace sparseconv::cuda;
+    constexpr bool kCounts = CountingStep<Step>, kHasMemory = StepWithMemory<Step>;
+    if constexpr (kCounts || kHasMemory) {
+      MemoryWord words[64];
+      StepContext context{nullptr, words, 1};
+      if constexpr (kCounts) context.tally = step.counters(job);
+      step(job, i, is_active, context);
+    } else {
+      step(job, i, is_active);
+    }
   }
 };
 

@@ -56,6 +56,7 @@ bool BlockSet::insert(Key key) {
     }
     recent = static_cast<std::uint32_t>(slot);
   }
+  last_slot_ = static_cast<std::uint32_t>(slot);
   if ((slots_[slot].mask & bit) != 0) return false;
   slots_[slot].mask |= bit;
   ++keys_;
@@ -68,6 +69,7 @@ bool BlockSet::contains(Key key) const {
 }
 
 void BlockSet::grow() {
+  ++growths_;
   std::vector<Block> old(slots_.size() * 2);
   old.swap(slots_);
   shift_ = shift_for(slots_.size());

@@ -52,6 +52,9 @@ class BlockSet {
  public:
   explicit BlockSet(std::int64_t expected_blocks = 0);
   bool insert(Key key);  // true when the key was not there
+  // Where the block of the key inserted last stands, until the set grows.
+  std::uint32_t last_slot() const { return last_slot_; }
+  std::int64_t growths() const { return growths_; }
   bool contains(Key key) const;
   std::int64_t size() const { return keys_; }
   // The keys ascending, and the map from key to rank. Leaves the set empty.
@@ -64,7 +67,8 @@ class BlockSet {
   std::vector<detail::Block> slots_;  // power of two, at most half full
   std::array<std::uint32_t, detail::kCachedBlocks> recent_{};
   int shift_ = 0;
-  std::int64_t blocks_ = 0, keys_ = 0;
+  std::int64_t blocks_ = 0, keys_ = 0, growths_ = 0;
+  std::uint32_t last_slot_ = 0;
 };
 
 class HashMap {
@@ -73,6 +77,12 @@ class HashMap {
   explicit HashMap(std::span<const Key> sorted_keys);  // ascending and distinct; row = rank
   void set_rows(std::vector<std::int32_t> rows);       // row of each rank, as many as keys
   std::int32_t find(Key key) const;                    // row or -1
+  // find() for who kept BlockSet::last_slot() of the key's block.
+  std::int32_t find_in_slot(std::uint32_t slot, Key key) const {
+    const std::uint64_t mask = slots_[slot].mask, bit = std::uint64_t{1} << (key & 63);
+    if ((mask & bit) == 0) return -1;
+    return row(first_[slot] + detail::count_bits(mask & (bit - 1)));
+  }
   std::int64_t nbytes() const;
 
   // find() that remembers the blocks it met: for queries that are near each other.

@@ -36,16 +36,6 @@ double color_scale(base::DType type) {
 
 }  // namespace
 
-void read_column(const io::Column& column, std::int64_t begin, std::int64_t count, double* values,
-                 std::int64_t stride) {
-  base::visit_dtype<float, double, std::int64_t, std::int32_t, std::int16_t, std::int8_t,
-                    std::uint64_t, std::uint32_t, std::uint16_t, std::uint8_t>(
-      column.values.dtype(), kOperation, [&]<class T>() {
-        const T* from = column.values.data<T>() + begin;
-        for (std::int64_t i = 0; i < count; ++i) values[i * stride] = static_cast<double>(from[i]);
-      });
-}
-
 std::array<const io::Column*, 3> position_columns(const io::Cloud& cloud) {
   std::array<const io::Column*, 3> columns{};
   if (cloud.size() == 0) return columns;

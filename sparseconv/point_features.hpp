@@ -11,10 +11,22 @@
 
 namespace sparseconv::detail {
 
-// values[i * stride] = element of point begin + i, i < count. One type switch a call. The column
-// has one element a point.
-void read_column(const io::Column& column, std::int64_t begin, std::int64_t count, double* values,
-                 std::int64_t stride = 1);
+// use(i, element of point begin + i as double), i < count. One type switch a call. The column has
+// one element a point.
+template <class Use>
+void for_each_value(const io::Column& column, std::int64_t begin, std::int64_t count,
+                    const Use& use) {
+  base::visit_dtype<float, double, std::int64_t, std::int32_t, std::int16_t, std::int8_t,
+                    std::uint64_t, std::uint32_t, std::uint16_t, std::uint8_t>(
+      column.values.dtype(), "voxelize", [&]<class T>() {
+        const T* from = column.values.data<T>() + begin;
+        for (std::int64_t i = 0; i < count; ++i) use(i, static_cast<double>(from[i]));
+      });
+}
+inline void read_column(const io::Column& column, std::int64_t begin, std::int64_t count,
+                        double* values) {
+  for_each_value(column, begin, count, [&](std::int64_t i, double value) { values[i] = value; });
+}
 
 // x, y, z of a cloud; Error names a missing one. A cloud of zero points needs no columns.
 std::array<const io::Column*, 3> position_columns(const io::Cloud& cloud);

@@ -7,7 +7,7 @@
 namespace sparseconv {
 namespace {
 
-constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
+constexpr int kDigitBits = 11, kDigits = 1 << kDigitBits;
 
 struct Nothing {};
 

@@ -42,16 +42,58 @@ void locate_axis(const VoxelGrid& grid, std::size_t a, std::int64_t count, doubl
   }
 }
 
-void add_axis_keys(double shift, int axis, std::int64_t count, const double* cells,
-                   std::uint8_t* states, Key* keys) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    // floor() is a library call on baseline x86-64; truncation is one instruction.
-    const double local = shift == 0 ? cells[i] : std::floor(cells[i]) - shift;
-    const bool fits = local >= kAxisMin && local < kAxisMax + 1.0;
-    const auto whole = static_cast<std::int32_t>(fits ? local : 0.0);
-    states[i] |= fits ? 0 : kMisfit;
-    keys[i] |= axis_key(whole - (static_cast<double>(whole) > local && fits ? 1 : 0), axis);
+// floor() is a library call on baseline x86-64; truncation is one instruction.
+std::int32_t floor_of(double value) {
+  const auto whole = static_cast<std::int32_t>(value);
+  return whole - (static_cast<double>(whole) > value ? 1 : 0);
+}
+
+// One axis of a point whose cell fits and is allowed.
+struct AxisBounds {
+  double origin, size, from, to, low, high;
+  template <class T>
+  bool place(T position, int axis, Key& key) const {
+    const auto p = static_cast<double>(position);
+    const double cell = (p - origin) / size;
+    const bool is_good = (p >= from) & (p < to) & (cell >= low) & (cell < high);
+    key |= axis_key(floor_of(is_good ? cell : 0.0), axis);
+    return is_good;
   }
+};
+
+AxisBounds axis_bounds(const VoxelGrid& grid, std::size_t a) {
+  return {grid.origin[a],
+          grid.size[a],
+          grid.range ? (*grid.range)[a] : -HUGE_VAL,
+          grid.range ? (*grid.range)[a + 3] : HUGE_VAL,
+          std::max(grid.low[a], static_cast<double>(kAxisMin)),
+          std::min(grid.high[a], kAxisMax + 1.0)};
+}
+
+// The usual case in one pass: three columns of one floating point type, no shift, and every point
+// becomes a voxel. False, and keys undefined, where a point does not.
+bool pack_all(const Columns& columns, const VoxelGrid& grid, std::int64_t begin, std::int64_t end,
+              Key batch, Key* keys) {
+  const base::DType type = columns[0]->values.dtype();
+  const bool is_usual = (type == base::DType::f32 || type == base::DType::f64) &&
+                        columns[1]->values.dtype() == type && columns[2]->values.dtype() == type &&
+                        grid.shift == Triple{};
+  if (!is_usual) return false;
+  bool are_good = true;
+  base::visit_dtype<float, double>(type, "voxelize", [&]<class T>() {
+    const T *x = columns[0]->values.data<T>(), *y = columns[1]->values.data<T>(),
+            *z = columns[2]->values.data<T>();
+    const AxisBounds bx = axis_bounds(grid, 0), by = axis_bounds(grid, 1),
+                     bz = axis_bounds(grid, 2);
+    for (std::int64_t i = begin; i < end; ++i) {
+      Key key = batch;
+      are_good &= bx.place(x[i], 0, key);
+      are_good &= by.place(y[i], 1, key);
+      are_good &= bz.place(z[i], 2, key);
+      *keys++ = key;
+    }
+  });
+  return are_good;
 }
 
 class Block {
@@ -65,11 +107,12 @@ class Block {
     }
   }
   CellStatistics write_keys(const VoxelGrid& grid, Key batch, Key* keys) {
-    std::fill(keys, keys + count_, batch);
-    for (int a = 0; a < 3; ++a) {
-      const auto i = static_cast<std::size_t>(a);
-      add_axis_keys(grid.shift[i], a, count_, cells_[i].data(), states_.data(), keys);
+    for (std::size_t a = 0; a < 3 && grid.shift != Triple{}; ++a) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(count_); ++i) {
+        cells_[a][i] = std::floor(cells_[a][i]) - grid.shift[a];
+      }
     }
+    pack_cells(batch, keys);
     CellStatistics statistics;
     for (std::int64_t i = 0; i < count_; ++i) {
       const std::uint8_t state = states_[static_cast<std::size_t>(i)];
@@ -85,6 +128,16 @@ class Block {
     }
     statistics.kept = count_ - statistics.non_finite - statistics.outside;
     return statistics;
+  }
+  void pack_cells(Key batch, Key* keys) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count_); ++i) {
+      const double x = cells_[0][i], y = cells_[1][i], z = cells_[2][i];
+      const bool fits = (x >= kAxisMin) & (x < kAxisMax + 1.0) & (y >= kAxisMin) &
+                        (y < kAxisMax + 1.0) & (z >= kAxisMin) & (z < kAxisMax + 1.0);
+      states_[i] |= fits ? 0 : kMisfit;
+      keys[i] = batch | axis_key(floor_of(fits ? x : 0.0), 0) |
+                axis_key(floor_of(fits ? y : 0.0), 1) | axis_key(floor_of(fits ? z : 0.0), 2);
+    }
   }
   void extend(Triple& min, Triple& max) const {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count_); ++i) {
@@ -145,8 +198,10 @@ CellStatistics assign_keys(const io::Cloud& cloud, const VoxelGrid& grid, std::i
   CellStatistics all;
   std::mutex mutex;
   base::parallel_blocks(cloud.size(), kPointBlock, [&](std::int64_t begin, std::int64_t end) {
-    const auto part =
-        Block(columns, grid, begin, end).write_keys(grid, batch_key, keys.data() + begin);
+    CellStatistics part{.kept = end - begin};
+    if (!pack_all(columns, grid, begin, end, batch_key, keys.data() + begin)) {
+      part = Block(columns, grid, begin, end).write_keys(grid, batch_key, keys.data() + begin);
+    }
     const std::lock_guard lock(mutex);
     all.non_finite += part.non_finite;
     all.outside += part.outside;

@@ -57,14 +57,16 @@ class Voxelizer {
   // Keys of all points, grids of all clouds, and the set of voxels that are kept.
   void collect_keys() {
     keys_.resize(static_cast<std::size_t>(voxels_.points));
-    BlockSet set(voxels_.points / 5);
+    slots_.resize(keys_.size());
+    BlockSet set(voxels_.points / 3);
     std::size_t begin = 0;
     for (std::size_t c = 0; c < clouds_.size(); ++c) {
       const std::span keys(keys_.data() + begin, static_cast<std::size_t>(clouds_[c]->size()));
-      begin += keys.size();
       grids_.push_back(locate(c, keys));
-      insert_cells(keys, set);
+      insert_cells(keys, slots_.data() + begin, set);
+      begin += keys.size();
     }
+    if (set.growths() > 0) slots_.clear();
     voxels_.tensor.coordinates = Coordinates::from_block_set(
         std::move(set), {.batch_size = static_cast<std::int32_t>(clouds_.size()),
                          .spatial_shape = options_.spatial_shape});
@@ -106,18 +108,26 @@ class Voxelizer {
   }
 
   // Voxels count by their first point, so inserting in file order meets max_voxels.
-  void insert_cells(std::span<Key> keys, BlockSet& set) {
+  void insert_cells(std::span<Key> keys, std::uint32_t* slots, BlockSet& set) {
     const std::int64_t limit = options_.max_voxels > 0 ? set.size() + options_.max_voxels
                                                        : std::numeric_limits<std::int64_t>::max();
     for (Key& key : keys) {
+      std::uint32_t& slot = *slots++;
       if (key == kNoKey) continue;
-      if (set.size() < limit) {
+      if (set.size() < limit || set.contains(key)) {
         set.insert(key);
-      } else if (!set.contains(key)) {
+        slot = set.last_slot();
+      } else {
         key = kNoKey;
         ++voxels_.over_max_voxels;
       }
     }
+  }
+
+  std::int64_t row_of(const HashMap& rows, HashMap::Cursor& cursor, std::size_t point) const {
+    const Key key = keys_[point];
+    if (key == kNoKey) return -1;
+    return slots_.empty() ? cursor.find(key) : rows.find_in_slot(slots_[point], key);
   }
 
   void assign_rows() {
@@ -127,7 +137,7 @@ class Voxelizer {
         voxels_.points, detail::kPointBlock, [&](std::int64_t begin, std::int64_t end) {
           HashMap::Cursor cursor(rows);
           for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-            voxels_.point_to_voxel[i] = cursor.find(keys_[i]);
+            voxels_.point_to_voxel[i] = row_of(rows, cursor, i);
           }
         });
     counts_.assign(static_cast<std::size_t>(voxels_.tensor.rows()), 0);
@@ -199,38 +209,39 @@ class Voxelizer {
   std::int64_t read_feature(const detail::FeatureSource& source, const detail::VoxelGrid& grid,
                             const Block& block, double* values) const {
     using Kind = detail::FeatureSource::Kind;
-    const std::int64_t stride = block.channels, end = block.count * stride;
     if (source.kind == Kind::constant) {
-      for (std::int64_t i = 0; i < end; i += stride) values[i] = source.value;
+      for (std::int64_t i = 0; i < block.count; ++i) values[i * block.channels] = source.value;
       return 0;
     }
-    detail::read_column(*source.column, block.point, block.count, values, stride);
+    std::int64_t bad = 0;
+    const auto put = [&](std::int64_t i, double value) {
+      const bool is_good = std::abs(value) <= std::numeric_limits<float>::max();
+      values[i * block.channels] = is_good ? value : 0.0;
+      if (!is_good) [[unlikely]]
+        bad += is_kept(block.global + i);  // dropped points do not count
+    };
+    const auto read = [&](const auto& use) {
+      detail::for_each_value(*source.column, block.point, block.count, use);
+    };
     const auto axis = static_cast<std::size_t>(source.axis);
     const double size = grid.size[axis], moved = grid.shift[axis] * size;
-    if (source.kind == Kind::position && moved != 0) {
-      for (std::int64_t i = 0; i < end; i += stride) values[i] -= moved;
+    if (source.kind == Kind::position) {
+      read([&](std::int64_t i, double value) { put(i, value - moved); });
     } else if (source.kind == Kind::offset) {
       const double origin = grid.shifted_origin()[axis];
-      for (std::int64_t i = 0; i < block.count; ++i) {
-        const double cell = unpack(keys_[static_cast<std::size_t>(block.global + i)])[source.axis];
-        values[i * stride] -= origin + (cell + 0.5) * size;
-      }
-    } else if (source.scale != 1) {
-      for (std::int64_t i = 0; i < end; i += stride) values[i] *= source.scale;
-    }
-    return replace_non_finite(block, values);
-  }
-
-  // Values of dropped points are not counted.
-  std::int64_t replace_non_finite(const Block& block, double* values) const {
-    std::int64_t bad = 0;
-    for (std::int64_t i = 0; i < block.count; ++i) {
-      double& value = values[i * block.channels];
-      if (std::abs(value) <= std::numeric_limits<float>::max()) continue;
-      bad += voxels_.point_to_voxel[static_cast<std::size_t>(block.global + i)] >= 0;
-      value = 0;
+      read([&](std::int64_t i, double value) {
+        const Key key = keys_[static_cast<std::size_t>(block.global + i)];
+        const double cell = unpack(key)[source.axis];
+        put(i, value - (origin + (cell + 0.5) * size));
+      });
+    } else {
+      read([&](std::int64_t i, double value) { put(i, value * source.scale); });
     }
     return bad;
+  }
+
+  bool is_kept(std::int64_t point) const {
+    return voxels_.point_to_voxel[static_cast<std::size_t>(point)] >= 0;
   }
 
   void add_block(const Block& block, const double* values) {
@@ -285,6 +296,7 @@ class Voxelizer {
   Voxels voxels_;
   std::vector<detail::VoxelGrid> grids_;
   std::vector<Key> keys_;
+  std::vector<std::uint32_t> slots_;  // of points in the hash map; empty where it grew
   std::vector<std::int32_t> counts_,
       shared_;  // by row: points, place among voxels of several points or -1
   std::vector<std::uint8_t> is_set_;

@@ -1,4 +1,5 @@
 # cmake -DROOT=<source> -DOUT=<file.cpp> -P write_commit.cmake: the commit as a source file, touched only when it changes.
+cmake_minimum_required(VERSION 3.25)
 set(commit "unknown")
 find_program(GIT git)
 if(GIT)

@@ -1,4 +1,5 @@
 # Installs the build to a scratch prefix, builds tests/project/consumer against it outside the tree, and runs it.
+cmake_minimum_required(VERSION 3.25)
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)

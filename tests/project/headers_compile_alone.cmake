@@ -1,4 +1,5 @@
 # Every public header compiles as the only include of a translation unit.
+cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE "${ROOT}" "${ROOT}/gemm_core/*.hpp" "${ROOT}/io/*.hpp" "${ROOT}/io/*.h"
      "${ROOT}/sparseconv/*.hpp" "${ROOT}/sparseconv/*.h")
 list(FILTER headers EXCLUDE REGEX "/cuda/|io/pcl\\.hpp|io/hdf5_(handle|types)\\.hpp|-inl\\.hpp|_inl\\.hpp")

@@ -1,5 +1,6 @@
 # cmake -DROOT=<tree> -P include_directions.cmake: fails when a folder includes what it may not (docs/architecture.md).
 #   apps -> sparseconv -> {gemm_core, io};  io -> gemm_core/base;  floors of gemm_core never include higher ones.
+cmake_minimum_required(VERSION 3.25)
 set(failures "")
 
 function(forbid folder pattern reason)

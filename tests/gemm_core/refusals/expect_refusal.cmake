@@ -1,4 +1,5 @@
 # Compiles refusals.cpp with -DREFUSAL=CASE: must fail with MESSAGE, or succeed where MESSAGE is empty.
+cmake_minimum_required(VERSION 3.25)
 execute_process(
   COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${ROOT} -DREFUSAL=${CASE} ${CMAKE_CURRENT_LIST_DIR}/refusals.cpp
   RESULT_VARIABLE status ERROR_VARIABLE errors)

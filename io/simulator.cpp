@@ -80,7 +80,7 @@ struct Simulator::Impl {
       beams.push_back({cosine(radians), sine(radians), 0});
       beam_bias.push_back(0.006 * random.gaussian() * std::min(1.0, o.noise));
     }
-    for (int i = 0; i < sensor.azimuths; ++i) {
+    for (int i = 0; i < sensor.azimuths; i += o.azimuth_stride) {
       const double angle = 2 * kPi * i / sensor.azimuths;
       azimuths.push_back({cosine(angle), sine(angle), 0});
     }
@@ -173,6 +173,8 @@ Simulator::Simulator(const SimulatorOptions& options) {
   check(options.tilt, "tilt");
   check(options.height_spread, "height_spread");
   check(options.ego_body, "ego_body");
+  ENSURE(options.azimuth_stride >= 1 && options.azimuth_stride <= 64,
+         "simulator: azimuth_stride is ", options.azimuth_stride, ", expected 1 to 64");
   impl_ = std::make_unique<Impl>(options);
 }
 Simulator::~Simulator() = default;
@@ -251,9 +253,11 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
   options.seed = seed;
   const double which = random.uniform();
   options.sensor = which < 0.5    ? "hdl64"
-                   : which < 0.85 ? "hdl32"
-                   : which < 0.93 ? "os1-128"
+                   : which < 0.88 ? "hdl32"
+                   : which < 0.94 ? "os1-128"
                                   : "vlp16";
+  if (options.sensor == "hdl64") options.azimuth_stride = random.chance(0.6) ? 2 : 1;
+  if (options.sensor == "os1-128") options.azimuth_stride = 2 + random.integer(3);
   options.noise = random.uniform(0.5, 1.8);
   options.dropout = random.uniform(0.5, 8);
   options.rain = random.chance(0.1) ? random.uniform(0, 0.8) : 0.0;
@@ -263,7 +267,7 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
   options.clutter = random.uniform(0.3, 2.5);
   options.intensity_spread = 1;
   options.tilt = 0.8;
-  options.height_spread = 0.06;
+  options.height_spread = 0.12;
   options.ego_body = options.sensor == "hdl64" ? 0.5 : 0.9;
   return options;
 }

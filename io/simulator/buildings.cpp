@@ -129,6 +129,20 @@ void add_shed(Scene& scene, const Stand& stand, Random& random) {
                 surface);
 }
 
+void add_garage(Scene& scene, const Stand& stand, Random& random) {
+  const Surface surface = plain(wall(stand, random));
+  const double half = random.uniform(1.5, 3.2), depth = random.uniform(5, 7),
+               height = random.uniform(2.2, 2.9);
+  scene.add_box(stand.at(0, depth / 2, height / 2), {half, depth / 2, height / 2}, stand.yaw,
+                surface);
+  scene.add_box(stand.at(0, depth / 2 - 0.1, height), {half + 0.1, depth / 2 + 0.15, 0.12},
+                stand.yaw, surface);
+  Surface door = surface;
+  door.reflectance = static_cast<float>(random.uniform(0.3, 0.7));
+  scene.add_box(stand.at(0, 0.04, height / 2 - 0.1), {half * 0.8, 0.07, height / 2 - 0.25},
+                stand.yaw, door);
+}
+
 void add_fence(Scene& scene, const Stand& stand, double span, FenceKind kind, Random& random) {
   Surface surface{.label = Label::fence,
                   .instance = stand.instance,

@@ -13,7 +13,7 @@ StreetShape StreetShape::random(std::uint64_t seed) {
   shape.crown = random.uniform(0.005, 0.03);
   shape.verge = random.chance(0.4) ? random.uniform(1.0, 3.0) : 0.0;
   shape.pavement = random.uniform(1.5, 3.5);
-  shape.yard = random.uniform(2.5, 8.0);
+  shape.yard = random.chance(0.45) ? random.uniform(0.6, 3.0) : random.uniform(2.5, 8.0);
   shape.has_sidewalk = random.chance(0.92);
   for (int i = 0; i < 2; ++i) {
     shape.bend_length[i] = i == 0 ? random.uniform(180, 420) : random.uniform(70, 150);

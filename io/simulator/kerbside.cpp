@@ -9,6 +9,7 @@ namespace io::simulator {
 void Street::add_kerbside(Scene& scene, Chunk& chunk) const {
   for (const int side : {-1, 1}) {
     if (parking_width(side) > 0) add_parked(scene, chunk, side);
+    add_beds(scene, chunk, side);
     add_row(scene, chunk, side);
     add_bystanders(scene, chunk, side);
   }
@@ -23,13 +24,34 @@ void Street::add_parked(Scene& scene, Chunk& chunk, int side) const {
     const double room = vehicle_length(kind) + random.uniform(0.5, 1.6);
     if (s + room > chunk.begin + kChunk) break;
     const bool is_free = chunk.is_free(side, s - 1, s + room + 1);
-    if (is_free && random.chance(parked_share_ * std::min(1.5, options_.traffic))) {
+    if (is_free && random.chance(0.06 * options_.vegetation)) {  // a bed instead of a place
+      const Stand place =
+          stand(s + room / 2, side, ground_.shape().half_road - 1.0, chunk.next_instance());
+      add_bed(scene, place, random.uniform(1.2, 3.5), 1.8, random);
+      if (random.chance(0.5)) add_tree(scene, place, random.uniform(4, 9), random, 2.0);
+    } else if (is_free && random.chance(parked_share_ * std::min(1.5, options_.traffic))) {
       const double distance = ground_.shape().half_road - 1.08 + random.uniform(-0.12, 0.12);
       const double turn = kPi + random.uniform(-0.04, 0.04);
       add_vehicle(scene, stand(s + room / 2, side, distance, chunk.next_instance()).turned(turn),
                   kind, random);
     }
     s += room;
+  }
+}
+
+// Shrubs in beds: in gaps of the parking lane, on the verge, along the far edge of the pavement.
+void Street::add_beds(Scene& scene, Chunk& chunk, int side) const {
+  Random& random = chunk.random;
+  const double share = (chunk.style == Style::town ? 0.08 : 0.22) * options_.vegetation;
+  for (double s = chunk.begin + 2; s < chunk.begin + kChunk - 4; s += 6) {
+    if (!random.chance(share)) continue;
+    const double span = random.uniform(1.2, 6), depth = random.uniform(0.6, 2.0);
+    const double kind = random.uniform();
+    const double verge = ground_.shape().verge;
+    double distance = ground_.pavement_end() + 0.1 + depth / 2;
+    if (kind < 0.4 && verge > depth) distance = ground_.pavement_begin() - verge / 2;
+    if (!chunk.is_free(side, s - span / 2 - 0.5, s + span / 2 + 0.5)) continue;
+    add_bed(scene, stand(s, side, distance, chunk.next_instance()), span, depth, random);
   }
 }
 

@@ -78,8 +78,14 @@ void Street::add_building_lot(Scene& scene, Chunk& chunk, int side, double from,
   const double gap = random.uniform(2.5, 6);
   size = {std::max(5.0, width - gap), random.uniform(7, 12), random.uniform(2.8, 6.5)};
   const double shift = random.uniform(-0.5, 0.5) * gap * 0.6, setback = random.uniform(0, 5);
-  add_house(scene, stand(middle + shift, side, front + setback, chunk.next_instance()), size,
-            random);
+  const Stand house = stand(middle + shift, side, front + setback, chunk.next_instance());
+  add_house(scene, house, size, random);
+  if (random.chance(0.3)) {  // a wing towards the street
+    const double wing = size.width * random.uniform(0.25, 0.45), out = random.uniform(0.8, 2.5);
+    const double place = random.sign() * (size.width - wing) / 2;
+    if (setback + ground_.shape().yard > out + 0.8)
+      add_house(scene, house.moved(place, -out), {wing, out + 3, size.height * 0.9}, random);
+  }
   double free_from = from + 0.3, free_to = to - 0.3;
   if (random.chance(0.6)) {
     const double drive = shift > 0 ? from + 0.5 : to - 3.4;
@@ -90,6 +96,10 @@ void Street::add_building_lot(Scene& scene, Chunk& chunk, int side, double from,
       const VehicleKind vehicle = random_parked_kind(random);
       if (vehicle_length(vehicle) < 6)
         add_vehicle(scene, place.turned(random.sign() * kPi / 2), vehicle, random);
+    }
+    if (random.chance(0.3)) {
+      const double at = ground_.front() + random.uniform(-0.5, 4);
+      add_garage(scene, stand(drive + 1.45, side, at, chunk.next_instance()), random);
     }
     if (shift > 0)
       free_from = drive + 3.1;
@@ -190,7 +200,7 @@ void Street::add_car_park(Scene& scene, Chunk& chunk, int side, double from, dou
     for (double s = from + 1.6; s < to - 1.4; s += 2.7) {
       if (!random.chance(share)) continue;
       const VehicleKind vehicle = random_parked_kind(random);
-      if (vehicle_length(vehicle) > 6) continue;
+      if (vehicle_length(vehicle) > 6 && row == 0) continue;
       const double turn = kPi / 2 * random.sign();
       add_vehicle(scene,
                   stand(s, side, distance, chunk.next_instance())

@@ -49,6 +49,8 @@ void add_conifer(Scene& scene, const Stand& stand, double height, Random& random
 void add_bush(Scene& scene, const Stand& stand, double size, Random& random);
 void add_hedge(Scene& scene, const Stand& stand, double span, double height,
                Random& random);  // along its x axis
+void add_bed(Scene& scene, const Stand& stand, double span, double depth,
+             Random& random);  // low shrubs, along its x axis
 void add_thicket(Scene& scene, const Stand& stand, double span,
                  Random& random);  // a stretch of wood
 
@@ -62,6 +64,7 @@ void add_house(Scene& scene, const Stand& stand, const BuildingSize& size,
 void add_block(Scene& scene, const Stand& stand, const BuildingSize& size,
                Random& random);  // flat roof, balconies
 void add_shed(Scene& scene, const Stand& stand, Random& random);
+void add_garage(Scene& scene, const Stand& stand, Random& random);
 enum class FenceKind : std::uint8_t { boards, rails, wire, bars, wall };
 void add_fence(Scene& scene, const Stand& stand, double span, FenceKind kind,
                Random& random);  // along its x axis

@@ -32,8 +32,9 @@ Surface bark(const Stand& stand) {
 
 void add_tree(Scene& scene, const Stand& stand, double height, Random& random, double headroom) {
   const Surface wood = bark(stand);
-  const double trunk = height * random.uniform(0.018, 0.03) + 0.03,
-               clear = height * random.uniform(0.2, 0.42);
+  const double girth = random.chance(0.2) ? random.uniform(1.2, 2.2) : 1.0;
+  const double trunk = (height * random.uniform(0.018, 0.03) + 0.03) * girth,
+               clear = height * random.uniform(0.15, 0.42);
   const Vec3 lean{random.uniform(-0.04, 0.04), random.uniform(-0.04, 0.04), 1};
   const auto along = [&](double z) { return stand.base + lean * z; };
   scene.add_frustum(stand.at(0, 0, -0.2), trunk * 1.6, trunk, 0.6, wood);
@@ -92,6 +93,24 @@ void add_hedge(Scene& scene, const Stand& stand, double span, double height, Ran
                  w = thick * random.uniform(0.85, 1.2);
     scene.add_box(stand.at(-span / 2 + half * (2 * i + 1), 0, h / 2), {half * 1.02, w, h / 2},
                   stand.yaw, surface);
+  }
+}
+
+// Low shrubs in a bed: a box of foliage with a ragged top and, now and then, taller ones in it.
+void add_bed(Scene& scene, const Stand& stand, double span, double depth, Random& random) {
+  const Surface surface = leaves(stand, {4, 14}, {0.08, 0.2}, random);
+  const double height = random.uniform(0.2, 0.95);
+  const int parts = std::max(1, static_cast<int>(span / 1.2));
+  for (int i = 0; i < parts; ++i) {
+    const double half = span / parts / 2, h = height * random.uniform(0.75, 1.15),
+                 w = depth / 2 * random.uniform(0.85, 1.0);
+    scene.add_box(stand.at(-span / 2 + half * (2 * i + 1), 0, h / 2), {half * 1.02, w, h / 2},
+                  stand.yaw, surface);
+    if (random.chance(0.25)) {
+      const double r = random.uniform(0.25, 0.6) * depth, y = random.uniform(-0.2, 0.2) * depth;
+      scene.add_ellipsoid(stand.at(-span / 2 + half * (2 * i + 1), y, h), {r, r, r * 0.8},
+                          stand.yaw, surface);
+    }
   }
 }
 

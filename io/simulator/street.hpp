@@ -66,6 +66,7 @@ class Street {
 
   void add_kerbside(Scene& scene, Chunk& chunk) const;  // kerbside.cpp
   void add_parked(Scene& scene, Chunk& chunk, int side) const;
+  void add_beds(Scene& scene, Chunk& chunk, int side) const;
   void add_row(Scene& scene, Chunk& chunk, int side) const;
   void add_utility_line(Scene& scene, Chunk& chunk) const;
   void add_bystanders(Scene& scene, Chunk& chunk, int side) const;

@@ -240,7 +240,7 @@ VehicleKind random_parked_kind(Random& random) {
       VehicleKind::hatchback, VehicleKind::hatchback, VehicleKind::sedan,   VehicleKind::sedan,
       VehicleKind::estate,    VehicleKind::estate,    VehicleKind::suv,     VehicleKind::suv,
       VehicleKind::van,       VehicleKind::pickup,    VehicleKind::trailer, VehicleKind::truck};
-  return kKinds[static_cast<std::size_t>(random.integer(random.chance(0.2) ? 12 : 9))];
+  return kKinds[static_cast<std::size_t>(random.integer(random.chance(0.3) ? 12 : 9))];
 }
 
 VehicleKind random_moving_kind(Random& random) {

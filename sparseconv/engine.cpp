@@ -25,17 +25,6 @@ std::string to_string(const std::array<std::int64_t, 3>& v) {
   return base::concat("[", v[0], ", ", v[1], ", ", v[2], "]");
 }
 
-VoxelizeOptions voxelize_options(const ModelInput& input) {
-  VoxelizeOptions options;
-  options.voxel_size = input.voxel_size;
-  options.range = input.range;
-  options.spatial_shape = input.spatial_shape;
-  options.reduce = input.reduce;
-  options.features = input.features;
-  options.defaults = input.defaults;
-  return options;
-}
-
 // Values that are not finite are read as 0, as voxelize reads those of a cloud. Returns a warning,
 // or nothing.
 std::string clear_non_finite(base::Tensor& features) {

@@ -63,4 +63,15 @@ std::int64_t Model::parameters() const {
   return count;
 }
 
+VoxelizeOptions voxelize_options(const ModelInput& input) {
+  VoxelizeOptions options;
+  options.voxel_size = input.voxel_size;
+  options.range = input.range;
+  options.spatial_shape = input.spatial_shape;
+  options.reduce = input.reduce;
+  options.features = input.features;
+  options.defaults = input.defaults;
+  return options;
+}
+
 }  // namespace sparseconv

@@ -67,6 +67,9 @@ struct ModelInput {
   std::map<std::string, double> defaults;
 };
 
+// How points become the voxels that a model takes.
+VoxelizeOptions voxelize_options(const ModelInput& input);
+
 struct Model {
   std::string name;
   ModelInput input;

@@ -29,6 +29,10 @@ set(SPARSECONV_SOURCES
   radix_sort.cpp
   result.cpp
   sparse_tensor.cpp
+  training/augment.cpp
+  training/confusion.cpp
+  training/labelled_cloud.cpp
+  training/paste.cpp
   voxel_file.cpp
   voxel_grid.cpp
   voxelize.cpp)

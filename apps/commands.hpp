@@ -16,5 +16,6 @@ Command bench_network_command();
 Command bench_map_command();
 Command bench_gemm_command();
 Command render_command();
+Command eval_command();
 
 }  // namespace apps

@@ -17,6 +17,7 @@ set(APPS_SOURCES
   command.cpp
   commands.cpp
   convert_command.cpp
+  eval_command.cpp
   info/describe.cpp
   info/describe_model.cpp
   info/text.cpp
@@ -37,6 +38,12 @@ set(APPS_SOURCES
   run/result_writer.cpp
   run_command.cpp
   simulate_command.cpp
+  train/class_map.cpp
+  train/curves.cpp
+  train/labelled_files.cpp
+  train/sample_source.cpp
+  train/score_table.cpp
+  train/train_log.cpp
   values.cpp
   voxel_labels.cpp
   voxelize_command.cpp

@@ -1,0 +1,162 @@
+#include "apps/train/sample_source.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "apps/batch/pipeline.hpp"
+#include "gemm_core/base/parallel.hpp"
+#include "io/simulator.hpp"
+#include "sparseconv/training/random.hpp"
+
+namespace apps {
+
+using namespace sparseconv::training;
+
+namespace {
+
+// What each seed is for; at the end of the list, so that old seeds keep their samples.
+enum class Purpose : std::uint64_t { order, augment, street };
+
+std::uint64_t seed_for(const SampleOptions& options, Purpose purpose, std::int64_t epoch,
+                       std::int64_t number) {
+  return stream_of(options.seed, static_cast<std::uint64_t>(purpose), epoch, number);
+}
+
+std::vector<std::int32_t> instances_of(const io::Cloud& cloud) {
+  const io::Column* column = cloud.find("instance");
+  if (column == nullptr || column->field.count != 1) return {};
+  std::vector<std::int32_t> instances(static_cast<std::size_t>(cloud.size()));
+  for (std::size_t i = 0; i < instances.size(); ++i)
+    instances[i] = static_cast<std::int32_t>(column->at(static_cast<std::int64_t>(i)));
+  return instances;
+}
+
+LabelledCloud labelled(io::Cloud cloud, const ClassMap& map) {
+  LabelledCloud scan;
+  if (cloud.size() > 0) scan.labels = map.indices(cloud.get("label"));
+  scan.instances = instances_of(cloud);
+  scan.cloud = std::move(cloud);
+  return scan;
+}
+
+Batch finished(const LabelledCloud& scan, const SampleOptions& options, std::int64_t epoch,
+               std::int64_t number) {
+  if (!options.is_augmented) return make_batch(scan, options.input);
+  const std::uint64_t seed = seed_for(options, Purpose::augment, epoch, number);
+  return make_batch(augment(scan, options.augment, seed, options.bank), options.input);
+}
+
+class FileSource final : public SampleSource {
+ public:
+  FileSource(std::vector<LabelledFile> files, ClassMap map, SampleOptions options)
+      : files_(std::move(files)), map_(std::move(map)), options_(std::move(options)) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
+
+  Batch sample(std::int64_t epoch, std::int64_t position) const override {
+    const std::int64_t number = file_of(epoch, position);
+    const LabelledFile& file = files_[static_cast<std::size_t>(number)];
+    try {
+      LabelledInput input = read_labelled(file);
+      if (input.voxels) return of_voxels(std::move(*input.voxels));
+      return finished(labelled(std::move(*input.cloud), map_), options_, epoch, number);
+    } catch (...) {
+      base::fail(file.path.string(), ": ", current_error());
+    }
+  }
+
+  std::optional<LabelledCloud> scan(std::int64_t position) const override {
+    const LabelledFile& file = files_[static_cast<std::size_t>(position)];
+    try {
+      LabelledInput input = read_labelled(file);
+      if (!input.cloud) return std::nullopt;
+      return labelled(std::move(*input.cloud), map_);
+    } catch (...) {
+      base::fail(file.path.string(), ": ", current_error());
+    }
+  }
+
+ private:
+  // A permutation of the files by sorting hashes: any position can be asked for at any time.
+  std::int64_t file_of(std::int64_t epoch, std::int64_t position) const {
+    if (!options_.is_augmented) return position;
+    std::vector<std::pair<std::uint64_t, std::int64_t>> order;
+    for (std::int64_t i = 0; i < size(); ++i)
+      order.emplace_back(seed_for(options_, Purpose::order, epoch, i), i);
+    const auto at = order.begin() + position;
+    std::nth_element(order.begin(), at, order.end());
+    return at->second;
+  }
+
+  Batch of_voxels(sparseconv::VoxelFile file) const {
+    ENSURE(file.tensor.channels() == static_cast<std::int64_t>(options_.input.features.size()),
+           "voxels have ", file.tensor.channels(), " channels, the model takes ",
+           options_.input.features.size());
+    Batch batch;
+    batch.labels = map_.indices(file.labels);
+    batch.voxels = std::move(file.tensor);
+    if (batch.voxels.features.dtype() != base::DType::f32)
+      batch.voxels.features = batch.voxels.features.to(base::DType::f32);
+    return batch;
+  }
+
+  std::vector<LabelledFile> files_;
+  ClassMap map_;
+  SampleOptions options_;
+};
+
+class SimulatorSource final : public SampleSource {
+ public:
+  SimulatorSource(std::int64_t scans, ClassMap map, SampleOptions options)
+      : scans_(scans), map_(std::move(map)), options_(std::move(options)) {}
+
+  std::int64_t size() const override { return scans_; }
+
+  Batch sample(std::int64_t epoch, std::int64_t position) const override {
+    const std::int64_t street = options_.is_augmented ? epoch : 0;
+    return finished(simulated(street, position), options_, epoch, position);
+  }
+
+  std::optional<LabelledCloud> scan(std::int64_t position) const override {
+    return simulated(0, position);
+  }
+
+ private:
+  // On the calling thread alone: several samples are made at a time.
+  LabelledCloud simulated(std::int64_t epoch, std::int64_t position) const {
+    const io::Simulator simulator(
+        io::SimulatorOptions::randomised(seed_for(options_, Purpose::street, epoch, position)));
+    io::Cloud cloud;
+    const base::Threads alone(1);
+    alone.run([&] { cloud = simulator.frame(0); });
+    return labelled(std::move(cloud), map_);
+  }
+
+  std::int64_t scans_;
+  ClassMap map_;
+  SampleOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleSource> make_file_source(std::vector<LabelledFile> files, ClassMap map,
+                                               SampleOptions options) {
+  return std::make_unique<FileSource>(std::move(files), std::move(map), std::move(options));
+}
+
+std::unique_ptr<SampleSource> make_simulator_source(std::int64_t scans, ClassMap map,
+                                                    SampleOptions options) {
+  return std::make_unique<SimulatorSource>(scans, std::move(map), std::move(options));
+}
+
+ClassMap simulator_classes() {
+  const std::vector<std::string> names = io::simulator_class_names();
+  std::vector<ClassMap::Class> classes;
+  for (std::size_t id = 1; id < names.size(); ++id) {
+    const auto number = static_cast<std::int64_t>(id);
+    classes.push_back({number, names[id], {number}});
+  }
+  return {std::move(classes), {0}};
+}
+
+}  // namespace apps

@@ -1,14 +1,17 @@
 set(GEMM_CORE_SOURCES
   atom/cpu_atoms.cpp
   atom/cpu_elementwise.cpp
+  atom/cpu_gradient.cpp
   atom/cpu_multiply.cpp
   atom/cpu_multiply_wide.cpp
   collective/cpu_block_loads.cpp
   collective/cpu_dense_mainloop.cpp
   collective/cpu_gather_mainloop.cpp
   collective/cpu_packed_weights.cpp
+  collective/cpu_weight_gradient.cpp
   device/elementwise.cpp
   device/gather_conv.cpp
+  device/gather_conv_gradient.cpp
   device/gemm.cpp
   device/gemm_checks.cpp
   device/machine.cpp

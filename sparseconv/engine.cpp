@@ -21,10 +21,6 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string to_string(const std::array<std::int64_t, 3>& v) {
-  return base::concat("[", v[0], ", ", v[1], ", ", v[2], "]");
-}
-
 // Values that are not finite are read as 0, as voxelize reads those of a cloud. Returns a warning,
 // or nothing.
 std::string clear_non_finite(base::Tensor& features) {
@@ -64,7 +60,6 @@ struct Engine::Impl {
 
   std::vector<Result> run_clouds(std::span<const io::Cloud* const> clouds) const;
   Result run_voxels(SparseTensor input) const;
-  SparseTensor within_shape(const SparseTensor& input) const;
   std::vector<std::array<double, 3>> positions(std::span<const io::Cloud* const> clouds,
                                                const Voxels& voxels) const;
   Result part_of(const FrameOutput& whole, const Voxels& voxels, std::int32_t batch) const;
@@ -204,20 +199,6 @@ std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> c
   return results;
 }
 
-// The input with the spatial shape that holds for it: its own, else the model's.
-SparseTensor Engine::Impl::within_shape(const SparseTensor& input) const {
-  const auto& of_model = model.input.spatial_shape;
-  const auto& of_input = input.coordinates->spatial_shape();
-  if (!of_model || of_model == of_input) return input;
-  ENSURE(!of_input, "the input has spatial shape ", to_string(*of_input), ", the model ",
-         to_string(*of_model));
-  const auto coords = input.coordinates->coords();
-  auto bounded = Coordinates::create(
-      {coords.begin(), coords.end()},
-      {.batch_size = input.coordinates->batch_size(), .spatial_shape = of_model});
-  return {std::move(bounded), input.features};
-}
-
 Result Engine::Impl::run_voxels(SparseTensor input) const {
   const auto start = Clock::now();
   ENSURE(input.coordinates != nullptr, "engine: the input has no coordinates");
@@ -228,7 +209,7 @@ Result Engine::Impl::run_voxels(SparseTensor input) const {
   Result result;
   const std::string warning = clear_non_finite(input.features);
   if (!warning.empty()) result.warnings.push_back(warning);
-  FrameInput frame{.voxels = within_shape(input)};
+  FrameInput frame{.voxels = within_shape(input, model.input.spatial_shape)};
   FrameOutput whole;
   executor->run(frame, whole);
   result.outputs = std::move(whole.outputs);
@@ -285,7 +266,7 @@ std::vector<Engine::StepTime> Engine::profile(const SparseTensor& input) const {
       steps.push_back({impl_->plan.steps[index].node, milliseconds_since(last)});
       last = Clock::now();
     };
-    impl_->executor->run({.voxels = impl_->within_shape(input)}, output);
+    impl_->executor->run({.voxels = within_shape(input, impl_->model.input.spatial_shape)}, output);
     if (!steps.empty())
       steps[0].milliseconds = std::max(0.0, steps[0].milliseconds - output.timing.maps);
   });

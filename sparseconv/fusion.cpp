@@ -11,7 +11,10 @@ using Epilogue = gemm_core::EpilogueNode;
 
 class Fusion {
  public:
-  explicit Fusion(const Model& model) : model_(model) { graph_.info = analyse_graph(model); }
+  Fusion(const Model& model, PlanPurpose purpose)
+      : model_(model), trains_(purpose == PlanPurpose::training) {
+    graph_.info = analyse_graph(model);
+  }
 
   FusedGraph run() {
     find_live_nodes();
@@ -58,10 +61,17 @@ class Fusion {
         start_convolution(node);
         break;
       case Op::batch_norm:
+        if (trains_) {
+          start(node, PlanStep::Kind::batch_norm).step.parameters = node;
+          break;
+        }
+        [[fallthrough]];
       case Op::relu:
       case Op::leaky_relu:
       case Op::sigmoid:
-        append(continued_or_new(node, inputs_of(node)[0]), node);
+        append(can_follow(node_at(node)) ? continued_or_new(node, inputs_of(node)[0])
+                                         : start(node, PlanStep::Kind::elementwise),
+               node);
         break;
       case Op::add:
         add_sum(node);
@@ -131,6 +141,7 @@ class Fusion {
     PlanStep& step = start(node, PlanStep::Kind::convolution).step;
     step.weight = n.weights.at("weight");
     step.groups = n.groups;
+    step.parameters = node;
     if (n.op != Op::linear) {
       step.taps = n.geometry.taps();
       step.map = map_of(node, step);
@@ -172,10 +183,19 @@ class Fusion {
   int open_draft(int value) const {
     const auto found = draft_of_.find(value);
     if (found == draft_of_.end() || uses_.at(value) != 1) return -1;
-    const auto kind = graph_.drafts[static_cast<std::size_t>(found->second)].step.kind;
-    const bool has_epilogue =
-        kind == PlanStep::Kind::convolution || kind == PlanStep::Kind::elementwise;
-    return has_epilogue ? found->second : -1;
+    const PlanStep& step = graph_.drafts[static_cast<std::size_t>(found->second)].step;
+    const bool has_epilogue = step.kind == PlanStep::Kind::convolution ||
+                              step.kind == PlanStep::Kind::elementwise ||
+                              step.kind == PlanStep::Kind::batch_norm;
+    const bool is_closed =
+        trains_ && !step.epilogue.empty() && step.epilogue.back().kind == Epilogue::Kind::activate;
+    return has_epilogue && !is_closed ? found->second : -1;
+  }
+
+  // Whether an activation may follow others in a step. The derivative of a leaky_relu that falls
+  // cannot be told from its value: in training it is a step of its own, which keeps its input.
+  bool can_follow(const Node& n) const {
+    return !trains_ || n.op != Op::leaky_relu || n.negative_slope >= 0;
   }
 
   StepDraft& continued_or_new(int node, int value) {
@@ -244,7 +264,7 @@ class Fusion {
       if (open < 0) continue;
       const auto rank = [&](int d) {
         const StepDraft& draft = graph_.drafts[static_cast<std::size_t>(d)];
-        return std::pair(draft.step.kind == PlanStep::Kind::convolution, draft.position);
+        return std::pair(draft.step.kind != PlanStep::Kind::elementwise, draft.position);
       };
       if (best < 0 || rank(open) > rank(best)) {
         best = open;
@@ -263,6 +283,7 @@ class Fusion {
   }
 
   const Model& model_;
+  const bool trains_;
   FusedGraph graph_;
   std::map<int, int> uses_;      // readers of a value, outputs included
   std::map<int, int> draft_of_;  // value -> draft that ends with it
@@ -270,6 +291,6 @@ class Fusion {
 
 }  // namespace
 
-FusedGraph fuse(const Model& model) { return Fusion(model).run(); }
+FusedGraph fuse(const Model& model, PlanPurpose purpose) { return Fusion(model, purpose).run(); }
 
 }  // namespace sparseconv::detail

@@ -23,6 +23,6 @@ struct FusedGraph {
 };
 
 // Concatenations become no steps: their inputs are written in place.
-FusedGraph fuse(const Model& model);
+FusedGraph fuse(const Model& model, PlanPurpose purpose);
 
 }  // namespace sparseconv::detail

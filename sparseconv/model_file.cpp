@@ -1,7 +1,7 @@
 // Model files: the graph as JSON and the weights as HDF5 datasets (docs/model_file.md).
-#include "io/hdf5_container.hpp"
+#include "sparseconv/model_file.hpp"
+
 #include "sparseconv/graph.hpp"
-#include "sparseconv/model.hpp"
 
 namespace sparseconv {
 namespace {
@@ -58,12 +58,11 @@ Model load_model(const std::filesystem::path& path) {
   return model;
 }
 
-void save_model(const std::filesystem::path& path, const Model& model, base::DType weights) {
+void write_model(io::Hdf5Writer& file, const Model& model, base::DType weights) {
   ENSURE(weights == base::DType::f32 || weights == base::DType::f16,
          "save_model: weights are stored as float32 or float16, not ", base::name(weights));
   Model checked = model;
   validate(checked);
-  io::Hdf5Writer file(path);
   file.set_attribute("/", "sparseconv_model", kModelVersion);
   file.write_text("/graph", model_graph_json(checked));
   file.create_group("/weights");
@@ -72,6 +71,11 @@ void save_model(const std::filesystem::path& path, const Model& model, base::DTy
       file.write_tensor("/weights/" + node.name + "/" + parameter, tensor.to(weights));
     }
   }
+}
+
+void save_model(const std::filesystem::path& path, const Model& model, base::DType weights) {
+  io::Hdf5Writer file(path);
+  write_model(file, model, weights);
   file.commit();
 }
 

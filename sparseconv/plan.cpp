@@ -13,7 +13,8 @@ using detail::StepDraft;
 // Gives the values of fused steps their places in buffers.
 class Planner {
  public:
-  explicit Planner(const Model& model) : model_(model), graph_(detail::fuse(model)) {}
+  Planner(const Model& model, PlanPurpose purpose)
+      : model_(model), graph_(detail::fuse(model, purpose)) {}
 
   Plan run() {
     plan_.levels = graph_.info.levels;
@@ -191,7 +192,7 @@ class Planner {
 
 }  // namespace
 
-Plan make_plan(const Model& model) { return Planner(model).run(); }
+Plan make_plan(const Model& model, PlanPurpose purpose) { return Planner(model, purpose).run(); }
 
 LevelTransform transform_of(const Plan& plan, int level) {
   const Level& at = plan.levels[static_cast<std::size_t>(level)];

@@ -61,6 +61,7 @@ struct PlanStep {
     merge,     // output rows sum the input rows that fall on them, in order of inputs, then rows
     to_dense,  // into output `dense_output`
     devoxelize,
+    batch_norm,  // output = epilogue(normalised input): in plans for training only
   } kind = Kind::elementwise;
   std::string node;  // for messages and profiles: the last node fused into this step
   int map = -1;
@@ -72,6 +73,7 @@ struct PlanStep {
       weight;  // f32 [cout, kx, ky, kz, cin / groups] or [cout, cin], shared with the model
   std::int64_t taps = 1, groups = 1;
   std::vector<PlanEpilogueNode> epilogue;
+  int parameters = -1;  // convolution, batch_norm: the node of Model::nodes whose weights they are
   bool implicit_zero = false;  // max_pool
   bool trilinear = false;      // devoxelize
   int dense_output = -1;       // to_dense: index into Plan::outputs
@@ -104,8 +106,16 @@ struct Plan {
   bool needs_positions = false;     // some devoxelize asks where points are
 };
 
+enum class PlanPurpose : std::uint8_t {
+  inference,
+  // Batch norms are steps of their own. An epilogue is a bias, sums, and at most one activation at
+  // its end, whose derivative follows from its value; buffers are alive as long as the forward pass
+  // needs them (training/training_plan.hpp has the backward pass).
+  training,
+};
+
 // Precondition: validate(model). Nodes that no output needs are left out.
-Plan make_plan(const Model& model);
+Plan make_plan(const Model& model, PlanPurpose purpose = PlanPurpose::inference);
 LevelTransform transform_of(const Plan& plan, int level);
 
 // Where each buffer stands in one arena. Buffers that are alive at the same time do not overlap;

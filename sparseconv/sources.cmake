@@ -4,11 +4,15 @@ set(SPARSECONV_SOURCES
   architectures_segmentation.cpp
   conv_geometry.cpp
   coordinates.cpp
+  cpu/batch_norm.cpp
   cpu/dense.cpp
   cpu/devoxelize.cpp
   cpu/executor.cpp
   cpu/frame.cpp
   cpu/pool.cpp
+  cpu/row_gradients.cpp
+  cpu/tape.cpp
+  cpu/tape_backward.cpp
   engine.cpp
   executor.cpp
   fusion.cpp
@@ -30,9 +34,18 @@ set(SPARSECONV_SOURCES
   result.cpp
   sparse_tensor.cpp
   training/augment.cpp
+  training/checkpoint.cpp
+  training/class_loss.cpp
   training/confusion.cpp
+  training/head_losses.cpp
   training/labelled_cloud.cpp
+  training/lovasz.cpp
+  training/optimiser.cpp
+  training/parameters.cpp
   training/paste.cpp
+  training/schedule.cpp
+  training/trainer.cpp
+  training/training_plan.cpp
   voxel_file.cpp
   voxel_grid.cpp
   voxelize.cpp)

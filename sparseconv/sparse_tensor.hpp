@@ -13,4 +13,8 @@ struct SparseTensor {
   void check(const char* operation) const;  // Error when row counts differ
 };
 
+// The tensor with the spatial shape that holds for it: its own, else `wanted`. Error where both are
+// given and differ, or a row lies outside.
+SparseTensor within_shape(const SparseTensor& tensor, const std::optional<SpatialShape>& wanted);
+
 }  // namespace sparseconv

@@ -13,6 +13,7 @@ CpuAtoms atoms_of_chosen_target() {
   CpuAtoms atoms;
   detail::fill_multiply(atoms);
   detail::fill_multiply_wide(atoms);
+  detail::fill_gradient(atoms);
   detail::fill_elementwise(atoms);
   return atoms;
 }

@@ -64,6 +64,23 @@ struct PairProduct {
   std::int64_t ldc = 0;
 };
 
+// Weight gradient of one tap: c[i][j] += sum over pairs p of a[source[p]][i] * b[target[p]][j]
+// (source or target null: p), for i < rows and j < columns. Each sum is cut into chains of `block`
+// pairs, added to C one after the other: its value depends on no tile size. Columns of A and B past
+// the end of a row are never read; rows of C have room for whole vectors.
+struct RowPairProduct {
+  const float* a = nullptr;
+  std::int64_t pitch_a = 0;
+  const std::int32_t* source = nullptr;
+  const float* b = nullptr;
+  std::int64_t pitch_b = 0;
+  const std::int32_t* target = nullptr;
+  std::int64_t pairs = 0, block = 64;
+  std::int64_t rows = 0, columns = 0;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+};
+
 // Rows of any supported type to packed fp32 rows [rows][columns], rounded to what `compute` can
 // hold.
 struct RowConversion {
@@ -100,6 +117,9 @@ struct CpuAtoms {
   void (*multiply_i16)(const PanelProduct<std::int32_t>&) = nullptr;
   void (*multiply_pairs)(const PairProduct&) = nullptr;
   void (*multiply_depthwise)(const DepthwiseProduct&) = nullptr;
+  void (*multiply_row_pairs)(const RowPairProduct&) = nullptr;
+  // One row of C: c[j] += sum over pairs of a[source[p]][j] * b[target[p]][j].
+  void (*multiply_row_pairs_depthwise)(const RowPairProduct&) = nullptr;
   void (*convert_rows)(const RowConversion&) = nullptr;
   // Rows of `neighbours` that are present: their index to `source`, their position to `target`;
   // returns how many.

@@ -11,5 +11,6 @@ namespace gemm_core::detail {
 // Each fills its part for the target that is chosen now.
 void fill_multiply(CpuAtoms& atoms);
 void fill_multiply_wide(CpuAtoms& atoms);
+void fill_gradient(CpuAtoms& atoms);
 void fill_elementwise(CpuAtoms& atoms);
 }  // namespace gemm_core::detail

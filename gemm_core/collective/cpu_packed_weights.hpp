@@ -35,5 +35,7 @@ struct PackedConvWeights::Data {
 };
 
 PackedConvWeights pack_conv_weights_for(const CpuAtoms& atoms, const ConvWeightsDesc& desc);
+void pack_conv_weights_for(const CpuAtoms& atoms, const ConvWeightsDesc& desc,
+                           PackedConvWeights& packed);
 
 }  // namespace gemm_core

@@ -15,6 +15,12 @@ struct ConvWeightsDesc {
   std::int64_t cout = 0, taps = 1, cin = 0, groups = 1;
   // f32, tf32, f16 or bf16: weights are rounded to it once, here.
   base::DType compute = base::DType::f32;
+  // Operand of the input gradient: `weight` belongs to the layer [cin][taps][cout/groups] whose
+  // channels change places here, so cout and cin are those of the packed operand.
+  bool is_transposed = false;
+  // Taps in opposite order: with the map of a submanifold layer, which is symmetric, that is the
+  // inverse map.
+  bool has_reversed_taps = false;
 };
 
 // Weights in the order the CPU micro-kernels read them. Immutable, shareable between threads.
@@ -32,6 +38,8 @@ class PackedConvWeights {
   std::unique_ptr<Data> data;
 };
 PackedConvWeights pack_conv_weights(const ConvWeightsDesc& desc);
+// The same into memory that is there already; runs in the caller's task arena.
+void pack_conv_weights(const ConvWeightsDesc& desc, PackedConvWeights& packed);
 
 struct GatherConvArguments {
   // [rows_in, cin], unit stride along channels; f32, f16, bf16.

@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <cmath>
 
 #include "gemm_core/base/parallel.hpp"
-#include "sparseconv/cpu/ops.hpp"
+#include "sparseconv/cpu/gradients.hpp"
 #include "sparseconv/hash_map.hpp"
 
 namespace sparseconv::cpu {
@@ -105,7 +106,62 @@ void write_point(const Blend& blend, const base::ConstTensorView& input, T* to,
   }
 }
 
+// Which points took a share of each row, in the order of points.
+struct RowShares {
+  std::vector<std::int64_t> begin;  // of row r: begin[r] .. begin[r + 1]
+  std::vector<std::int64_t> point;
+  std::vector<float> weight;
+};
+
+RowShares shares_of_rows(const std::vector<Blend>& blends, std::int64_t rows) {
+  RowShares shares;
+  shares.begin.assign(static_cast<std::size_t>(rows) + 1, 0);
+  const auto for_shares = [&](const auto& body) {
+    for (std::size_t p = 0; p < blends.size(); ++p) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(blends[p].count); ++i) body(p, i);
+    }
+  };
+  for_shares([&](std::size_t p, std::size_t i) {
+    ++shares.begin[static_cast<std::size_t>(blends[p].row[i]) + 1];
+  });
+  for (std::size_t r = 1; r < shares.begin.size(); ++r) shares.begin[r] += shares.begin[r - 1];
+  shares.point.resize(static_cast<std::size_t>(shares.begin.back()));
+  shares.weight.resize(shares.point.size());
+  auto next = shares.begin;
+  for_shares([&](std::size_t p, std::size_t i) {
+    const auto at = static_cast<std::size_t>(next[static_cast<std::size_t>(blends[p].row[i])]++);
+    shares.point[at] = static_cast<std::int64_t>(p);
+    shares.weight[at] = blends[p].weight[i];
+  });
+  return shares;
+}
+
 }  // namespace
+
+void devoxelize_gradient(const DevoxelizeArguments& arguments,
+                         const base::ConstTensorView& gradient, const base::TensorView& to,
+                         Write write) {
+  const std::int64_t points = gradient.shape[0], channels = to.shape[1];
+  std::vector<Blend> blends(static_cast<std::size_t>(points));
+  base::parallel_blocks(points, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    PointRows rows(arguments);
+    for (std::int64_t point = begin; point < end; ++point)
+      blends[static_cast<std::size_t>(point)] = rows(point);
+  });
+  const RowShares shares = shares_of_rows(blends, to.shape[0]);
+  base::parallel_blocks(to.shape[0], kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* d = to.as<float>() + row * to.stride[0];
+      if (write == Write::store) std::fill_n(d, channels, 0.0f);
+      const auto last = static_cast<std::size_t>(shares.begin[static_cast<std::size_t>(row) + 1]);
+      for (auto i = static_cast<std::size_t>(shares.begin[static_cast<std::size_t>(row)]); i < last;
+           ++i) {
+        const float* g = gradient.as<float>() + shares.point[i] * gradient.stride[0];
+        for (std::int64_t c = 0; c < channels; ++c) d[c] += shares.weight[i] * g[c];
+      }
+    }
+  });
+}
 
 void devoxelize(const DevoxelizeArguments& arguments, const base::ConstTensorView& input,
                 const base::TensorView& output) {

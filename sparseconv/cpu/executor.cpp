@@ -219,6 +219,8 @@ class CpuExecutor final : public Executor {
         break;
       case Kind::to_dense:
         break;
+      case Kind::batch_norm:
+        base::fail("the plan was made for training");
     }
   }
 

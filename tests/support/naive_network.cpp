@@ -242,6 +242,22 @@ NaiveTensor normalised(const Node& node, NaiveTensor t) {
   return t;
 }
 
+NaiveTensor normalised_by_batch(const Node& node, NaiveTensor t) {
+  const std::size_t channels = t.rows.empty() ? 0 : t.rows[0].size();
+  const auto count = static_cast<double>(t.rows.size());
+  for (std::size_t c = 0; c < channels; ++c) {
+    double mean = 0, variance = 0;
+    for (const auto& row : t.rows) mean += row[c] / count;
+    for (const auto& row : t.rows) variance += (row[c] - mean) * (row[c] - mean) / count;
+    const double weight = node.weights.at("weight").data<float>()[c];
+    for (auto& row : t.rows) {
+      row[c] = (row[c] - mean) / std::sqrt(variance + node.eps) * weight +
+               node.weights.at("bias").data<float>()[c];
+    }
+  }
+  return t;
+}
+
 NaiveTensor joined(const Node& node, const std::vector<const NaiveTensor*>& inputs) {
   NaiveTensor out = *inputs[0];
   for (std::size_t i = 1; i < inputs.size(); ++i) {
@@ -259,7 +275,8 @@ NaiveTensor joined(const Node& node, const std::vector<const NaiveTensor*>& inpu
 
 class NaiveRun {
  public:
-  NaiveRun(const Model& model, const SparseTensor& input) : model_(model) {
+  NaiveRun(const Model& model, const SparseTensor& input, const NaiveOptions& options)
+      : model_(model), options_(options) {
     values_["input"] = naive_tensor(input);
     if (model.input.spatial_shape) values_["input"].shape = model.input.spatial_shape;
   }
@@ -300,7 +317,8 @@ class NaiveRun {
         return out;
       }
       case Op::batch_norm:
-        return normalised(node, in);
+        return options_.uses_batch_statistics ? normalised_by_batch(node, in)
+                                              : normalised(node, in);
       case Op::relu:
       case Op::leaky_relu:
       case Op::sigmoid:
@@ -328,6 +346,7 @@ class NaiveRun {
   }
 
   const Model& model_;
+  const NaiveOptions options_;
   std::map<std::string, NaiveTensor> values_;
 };
 
@@ -355,8 +374,9 @@ NaiveTensor naive_tensor(const SparseTensor& tensor) {
   return t;
 }
 
-std::map<std::string, NaiveTensor> run_naively(const Model& model, const SparseTensor& input) {
-  return NaiveRun(model, input).run();
+std::map<std::string, NaiveTensor> run_naively(const Model& model, const SparseTensor& input,
+                                               const NaiveOptions& options) {
+  return NaiveRun(model, input, options).run();
 }
 
 std::vector<float> naive_dense(const NaiveTensor& t) {

@@ -22,9 +22,15 @@ struct NaiveTensor {
 
 NaiveTensor naive_tensor(const sparseconv::SparseTensor& tensor);
 
+struct NaiveOptions {
+  bool uses_batch_statistics =
+      false;  // batch norms as in training: mean and biased variance of rows
+};
+
 // The value of every node. to_dense is given as the rows that it spreads; devoxelize is not run.
 std::map<std::string, NaiveTensor> run_naively(const sparseconv::Model& model,
-                                               const sparseconv::SparseTensor& input);
+                                               const sparseconv::SparseTensor& input,
+                                               const NaiveOptions& options = {});
 
 // [N, C*D, H, W] of rows in a bounded grid.
 std::vector<float> naive_dense(const NaiveTensor& tensor);

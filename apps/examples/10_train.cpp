@@ -21,9 +21,9 @@ int main() {
     if (voxel >= 0 && label > 0) batch.labels[static_cast<std::size_t>(voxel)] = label;
   }
 
-  training::Trainer trainer(model, {.schedule = {.rate = 3e-3, .steps = 40}});
+  training::Trainer trainer(model, {.schedule = {.rate = 1e-2, .steps = 60}});
   training::StepReport report;
-  while (trainer.steps_done() < 40) report = trainer.step(batch);
+  while (trainer.steps_done() < 60) report = trainer.step(batch);
   sparseconv::save_model("10_trained.h5", trainer.model());
   const double accuracy =
       static_cast<double>(report.correct) / static_cast<double>(report.labelled);

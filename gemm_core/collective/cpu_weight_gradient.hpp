@@ -1,7 +1,7 @@
 // One piece of a weight gradient: some output rows under one tap, some input channels.
 #pragma once
 #include "gemm_core/atom/cpu_atoms.hpp"
-#include "gemm_core/device/gather_conv_gradient.hpp"
+#include "gemm_core/collective/weight_gradient_arguments.hpp"
 
 namespace gemm_core {
 

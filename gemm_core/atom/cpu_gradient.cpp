@@ -8,6 +8,7 @@
 #include "gemm_core/atom/cpu_targets.hpp"
 #include "hwy/foreach_target.h"  // compiles this file once per target
 // After foreach_target.
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -117,11 +118,26 @@ HWY_NOINLINE void add_columns(const RowPairProduct& p, const PairRange& pairs, s
   if (column < end) add_last_products<kRows>(p, pairs, row, column);
 }
 
-// Rows of A and B of one block of pairs stay in L1 while all of C takes their products.
+// Asks for the rows of a block before their turn: gathered rows lie where no processor foresees.
+HWY_INLINE void prefetch_rows(const float* base, std::int64_t pitch, const std::int32_t* list,
+                              std::int64_t columns, const PairRange& pairs) {
+  constexpr std::int64_t kLine = 64 / sizeof(float);
+  if (list == nullptr) return;
+  for (std::int64_t i = pairs.first; i < pairs.last; ++i) {
+    const float* row = base + list[i] * pitch;
+    for (std::int64_t j = 0; j < columns; j += kLine) hwy::Prefetch(row + j);
+  }
+}
+
+// Rows of A and B of one block of pairs stay close while all of C takes their products. Packing
+// them first was slower on an AVX-512 machine (docs/performance.md).
 inline void multiply_row_pairs(const RowPairProduct& p) {
   const std::int64_t width = kMostVectors * static_cast<std::int64_t>(hn::Lanes(FloatTag()));
   for (std::int64_t i = 0; i < p.pairs; i += p.block) {
     const PairRange pairs{i, std::min(p.pairs, i + p.block)};
+    const PairRange next{pairs.last, std::min(p.pairs, pairs.last + p.block)};
+    prefetch_rows(p.a, p.pitch_a, p.source, p.rows, next);
+    prefetch_rows(p.b, p.pitch_b, p.target, p.columns, next);
     for (std::int64_t column = 0; column < p.columns; column += width) {
       const std::int64_t end = std::min(p.columns, column + width);
       std::int64_t row = 0;

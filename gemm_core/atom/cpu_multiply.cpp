@@ -113,7 +113,19 @@ inline constexpr SetBits kSetBits;
 inline std::int64_t list_present(const std::int32_t* neighbours, std::int64_t rows,
                                  std::int32_t* source, std::int32_t* target) {
   std::int64_t count = 0, i = 0;
-#if HWY_TARGET == HWY_AVX2
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  // Compressed in a register: stores that compress are slow on some processors.
+  const hn::ScalableTag<std::int32_t> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; i + lanes <= rows; i += lanes) {
+    const auto index = hn::LoadU(d, neighbours + i);
+    const auto present = hn::Gt(index, hn::Set(d, -1));
+    const auto position = hn::Iota(d, static_cast<std::int32_t>(i));
+    hn::StoreU(hn::Compress(index, present), d, source + count);
+    hn::StoreU(hn::Compress(position, present), d, target + count);
+    count += static_cast<std::int64_t>(hn::CountTrue(d, present));
+  }
+#elif HWY_TARGET == HWY_AVX2
   // Compressing by table; hn::Compress is not used, since GCC copies its table to the stack at
   // every call.
   const hn::ScalableTag<std::int32_t> d;

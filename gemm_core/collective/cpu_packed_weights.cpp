@@ -38,35 +38,33 @@ void check(const ConvWeightsDesc& d) {
   base::checked_product({d.cout, d.taps, d.cin});
 }
 
-// weight(group, n, tap, k) with n and k counted within the group.
-class WeightReader {
- public:
-  explicit WeightReader(const ConvWeightsDesc& desc)
-      : desc_(desc), group_k_(desc.cin / desc.groups), group_n_(desc.cout / desc.groups) {}
-
-  float operator()(std::int64_t group, std::int64_t n, std::int64_t tap, std::int64_t k) const {
-    const std::int64_t r = desc_.has_reversed_taps ? desc_.taps - 1 - tap : tap;
-    const std::int64_t at = desc_.is_transposed
-                                ? ((group * group_k_ + k) * desc_.taps + r) * group_n_ + n
-                                : ((group * group_n_ + n) * desc_.taps + r) * group_k_ + k;
-    return rounded(desc_.weight[at], desc_.compute);
-  }
-
- private:
-  const ConvWeightsDesc& desc_;
-  std::int64_t group_k_, group_n_;
+// Weights of one tap of one group: (n, k) at start + n * stride_n + k * stride_k.
+struct TapWeights {
+  const float* start = nullptr;
+  std::int64_t stride_n = 0, stride_k = 0;
 };
 
-// One tap of one group to blocks of panels.
-void pack_tap(const PackedConvWeights::Data& data, const WeightReader& weight, std::int64_t group,
-              std::int64_t tap, float* to) {
+TapWeights weights_of_tap(const ConvWeightsDesc& d, std::int64_t group, std::int64_t tap) {
+  const std::int64_t group_k = d.cin / d.groups, group_n = d.cout / d.groups;
+  const std::int64_t r = d.has_reversed_taps ? d.taps - 1 - tap : tap;
+  if (d.is_transposed)
+    return {d.weight + (group * group_k * d.taps + r) * group_n, 1, d.taps * group_n};
+  return {d.weight + (group * group_n * d.taps + r) * group_k, d.taps * group_k, 1};
+}
+
+// One tap of one group to blocks of panels; `convert` rounds a weight.
+template <class Convert>
+void pack_tap(const PackedConvWeights::Data& data, const TapWeights& weights,
+              const Convert& convert, float* to) {
   for (std::int64_t k0 = 0; k0 < data.group_k; k0 += kMaxBlockK) {
     const std::int64_t k1 = std::min(data.group_k, k0 + kMaxBlockK);
     for (std::int64_t n0 = 0; n0 < data.padded_n; n0 += data.panel_width) {
       const std::int64_t n1 = std::min(data.padded_n, n0 + data.panel_width);
-      for (std::int64_t k = k0; k < k1; ++k) {
-        for (std::int64_t n = n0; n < n1; ++n)
-          *to++ = n < data.group_n ? weight(group, n, tap, k) : 0.0f;
+      const std::int64_t filled = std::min(n1, data.group_n) - n0;
+      for (std::int64_t k = k0; k < k1; ++k, to += n1 - n0) {
+        const float* from = weights.start + n0 * weights.stride_n + k * weights.stride_k;
+        for (std::int64_t n = 0; n < filled; ++n) to[n] = convert(from[n * weights.stride_n]);
+        std::fill(to + filled, to + (n1 - n0), 0.0f);
       }
     }
   }
@@ -100,18 +98,26 @@ void pack_conv_weights_for(const CpuAtoms& atoms, const ConvWeightsDesc& desc,
   data.few_channels = !data.depthwise && desc.taps > 1 && data.group_k <= kFewChannels;
   data.padded_n = (data.group_n + atoms.lanes - 1) / atoms.lanes * atoms.lanes;
   data.panel_width = data.few_channels ? data.padded_n : atoms.lanes * atoms.panel_vectors;
-  const WeightReader weight(desc);
   if (data.depthwise) {
     float* to = data.values.reserve(desc.taps * desc.cout);
     for (std::int64_t tap = 0; tap < desc.taps; ++tap) {
-      for (std::int64_t n = 0; n < desc.cout; ++n) *to++ = weight(n, 0, tap, 0);
+      for (std::int64_t n = 0; n < desc.cout; ++n)
+        *to++ = rounded(*weights_of_tap(desc, n, tap).start, desc.compute);
     }
     return;
   }
   const std::int64_t tap_size = data.group_k * data.padded_n;
   float* const to = data.values.reserve(desc.groups * desc.taps * tap_size);
   base::parallel_blocks(desc.groups * desc.taps, 1, [&](std::int64_t i, std::int64_t) {
-    pack_tap(data, weight, i / desc.taps, i % desc.taps, to + i * tap_size);
+    const TapWeights weights = weights_of_tap(desc, i / desc.taps, i % desc.taps);
+    if (desc.compute == base::DType::f32) {
+      pack_tap(
+          data, weights, [](float value) { return value; }, to + i * tap_size);
+    } else {
+      pack_tap(
+          data, weights, [&](float value) { return rounded(value, desc.compute); },
+          to + i * tap_size);
+    }
   });
 }
 

@@ -69,22 +69,28 @@ Cut cut(const WeightGradientArguments& a) {
   return c;
 }
 
-// Chunks in order, from [group][k][ldc] to [cout][taps][group_k].
+// Chunks in order, from [group][k][ldc] to [cout][taps][group_k]; a few k at a time, so that whole
+// cache lines are written.
 void add_chunks(const WeightGradientArguments& a, const Cut& c, const float* partial,
                 std::int64_t tap) {
+  constexpr std::int64_t kStrip = 16;
   const std::int64_t chunk_floats = a.taps * c.tap_floats();
-  std::vector<float> sum(static_cast<std::size_t>(c.ldc));
+  thread_local std::vector<float> kept;
+  kept.resize(static_cast<std::size_t>(kStrip * c.ldc));
+  float* const sum = kept.data();
   for (std::int64_t group = 0; group < c.groups; ++group) {
-    for (std::int64_t k = 0; k < c.group_k; ++k) {
+    for (std::int64_t k = 0; k < c.group_k; k += kStrip) {
+      const std::int64_t width = std::min(kStrip, c.group_k - k), size = width * c.ldc;
       const float* from = partial + tap * c.tap_floats() + (group * c.group_k + k) * c.ldc;
-      std::copy(from, from + c.ldc, sum.begin());
+      std::copy(from, from + size, sum);
       for (std::int64_t chunk = 1; chunk < c.chunks; ++chunk) {
         from += chunk_floats;
-        for (std::size_t n = 0; n < sum.size(); ++n) sum[n] += from[n];
+        for (std::int64_t i = 0; i < size; ++i) sum[i] += from[i];
       }
       float* to = a.weight_gradient + (group * c.group_n * a.taps + tap) * c.group_k + k;
-      for (std::int64_t n = 0; n < c.group_n; ++n)
-        to[n * a.taps * c.group_k] = sum[static_cast<std::size_t>(n)];
+      for (std::int64_t n = 0; n < c.group_n; ++n, to += a.taps * c.group_k) {
+        for (std::int64_t i = 0; i < width; ++i) to[i] = sum[i * c.ldc + n];
+      }
     }
   }
 }

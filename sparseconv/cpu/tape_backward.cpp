@@ -24,9 +24,11 @@ bool is_symmetric(const KernelMap& map) {
 void Tape::Impl::backward() {
   ENSURE(is_forward_done, "tape: backward() goes once after forward()");
   is_forward_done = false;
-  std::fill(parameters.gradients.begin(), parameters.gradients.end(), 0.0f);
   for (std::size_t s = planned.plan.steps.size(); s-- > 0;) {
-    if (!planned.backward[s].runs) continue;
+    if (!planned.backward[s].runs) {
+      clear_parameters(planned.plan.steps[s].parameters);
+      continue;
+    }
     try {
       step_back(s);
     } catch (const base::Error& error) {
@@ -34,6 +36,14 @@ void Tape::Impl::backward() {
     }
   }
   for (const PlanSlice& part : planned.input_cleared) cpu::zero_rows(view(part));
+}
+
+// Of a node that no output with a gradient needs.
+void Tape::Impl::clear_parameters(int node) {
+  for (const Parameters::Entry& entry : parameters.trained()) {
+    if (entry.node == node)
+      std::fill_n(parameters.gradients.data() + entry.offset, entry.size, 0.0f);
+  }
 }
 
 bool Tape::Impl::prepare(const GradientWrite& write) {

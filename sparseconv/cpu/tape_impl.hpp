@@ -62,6 +62,7 @@ struct Tape::Impl {
   cpu::DevoxelizeArguments devoxelize_arguments(const PlanStep& step) const;
 
   // cpu/tape_backward.cpp
+  void clear_parameters(int node);
   void step_back(std::size_t index);
   void convolve_back(std::size_t index, const base::TensorView& gradient);
   void input_gradient_of(std::size_t index, const base::ConstTensorView& gradient);

@@ -144,8 +144,11 @@ void Trainer::Impl::update(StepReport& report) {
   const auto n = static_cast<double>(optimiser.steps);
   const auto keep = static_cast<float>(std::min(options.ema_decay, (1 + n) / (10 + n)));
   const auto& values = tape.parameters().values;
-  for (std::size_t i = 0; i < average.size(); ++i)
-    average[i] = keep * average[i] + (1 - keep) * values[i];
+  constexpr std::int64_t kGrain = 65536;
+  base::parallel_blocks(std::ssize(average), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      average[i] = keep * average[i] + (1 - keep) * values[i];
+  });
 }
 
 void Trainer::Impl::require_same_graph(const Model& other) const {

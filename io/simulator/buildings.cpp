@@ -173,7 +173,7 @@ void add_fence(Scene& scene, const Stand& stand, double span, FenceKind kind, Ra
       surface.gloss = 0.2f;
       break;
     case FenceKind::wall:
-      height = random.uniform(0.4, 1.7);
+      height = random.chance(0.25) ? random.uniform(1.7, 2.8) : random.uniform(0.4, 1.7);
       thick = random.uniform(0.08, 0.2);
       surface.roughness = 0.02f;
       break;

@@ -24,6 +24,7 @@ StreetShape StreetShape::random(std::uint64_t seed) {
   shape.hill = shape.hill_length * random.uniform(0, 0.007);
   shape.hill_phase = random.uniform(0, 2 * kPi);
   shape.relief = random.uniform(0.2, 2.5);
+  for (double& bias : shape.bias) bias = random.uniform(-0.7, 0.9);
   shape.salt = random.next();
   return shape;
 }
@@ -87,7 +88,7 @@ double Ground::edge_height(double s, int side, int edge, bool is_open) const {
   if (edge >= 6) {
     const double far = d - strips_outer(4);
     rise += shape_.relief * (1 - 20 / (20 + far)) *
-            (1.2 * smooth_noise(s / 45, d / 25, salt + 1) + 0.6);
+            (1.2 * smooth_noise(s / 45, d / 25, salt + 1) + shape_.bias[side > 0 ? 1 : 0]);
   }
   return gutter + rise;
 }

@@ -8,7 +8,7 @@ std::vector<Command> all_commands() {
           voxelize_command(),  model_init_command(),  model_info_command(),
           run_command(),       bench_layer_command(), bench_network_command(),
           bench_map_command(), bench_gemm_command(),  render_command(),
-          eval_command()};
+          eval_command(),      train_command()};
 }
 
 }  // namespace apps

@@ -17,5 +17,6 @@ Command bench_map_command();
 Command bench_gemm_command();
 Command render_command();
 Command eval_command();
+Command train_command();
 
 }  // namespace apps

@@ -43,7 +43,11 @@ set(APPS_SOURCES
   train/labelled_files.cpp
   train/sample_source.cpp
   train/score_table.cpp
+  train/session.cpp
+  train/settings.cpp
+  train/start.cpp
   train/train_log.cpp
+  train_command.cpp
   values.cpp
   voxel_labels.cpp
   voxelize_command.cpp

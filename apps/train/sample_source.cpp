@@ -46,6 +46,15 @@ Batch finished(const LabelledCloud& scan, const SampleOptions& options, std::int
   return make_batch(augment(scan, options.augment, seed, options.bank), options.input);
 }
 
+// Several samples are made at a time, and a step of the network beside them.
+template <class Work>
+auto on_this_thread_alone(const Work& work) {
+  std::optional<decltype(work())> result;
+  const base::Threads alone(1);
+  alone.run([&] { result.emplace(work()); });
+  return std::move(*result);
+}
+
 class FileSource final : public SampleSource {
  public:
   FileSource(std::vector<LabelledFile> files, ClassMap map, SampleOptions options)
@@ -59,7 +68,9 @@ class FileSource final : public SampleSource {
     try {
       LabelledInput input = read_labelled(file);
       if (input.voxels) return of_voxels(std::move(*input.voxels));
-      return finished(labelled(std::move(*input.cloud), map_), options_, epoch, number);
+      return on_this_thread_alone([&] {
+        return finished(labelled(std::move(*input.cloud), map_), options_, epoch, number);
+      });
     } catch (...) {
       base::fail(file.path.string(), ": ", current_error());
     }
@@ -114,7 +125,8 @@ class SimulatorSource final : public SampleSource {
 
   Batch sample(std::int64_t epoch, std::int64_t position) const override {
     const std::int64_t street = options_.is_augmented ? epoch : 0;
-    return finished(simulated(street, position), options_, epoch, position);
+    return on_this_thread_alone(
+        [&] { return finished(simulated(street, position), options_, epoch, position); });
   }
 
   std::optional<LabelledCloud> scan(std::int64_t position) const override {
@@ -122,14 +134,10 @@ class SimulatorSource final : public SampleSource {
   }
 
  private:
-  // On the calling thread alone: several samples are made at a time.
   LabelledCloud simulated(std::int64_t epoch, std::int64_t position) const {
     const io::Simulator simulator(
         io::SimulatorOptions::randomised(seed_for(options_, Purpose::street, epoch, position)));
-    io::Cloud cloud;
-    const base::Threads alone(1);
-    alone.run([&] { cloud = simulator.frame(0); });
-    return labelled(std::move(cloud), map_);
+    return labelled(simulator.frame(0), map_);
   }
 
   std::int64_t scans_;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kRadians = std::numbers::pi / 180;
 
 // What each draw is for; a new kind of change goes to the end, so that old seeds keep their scans.
-enum class Draw : std::uint64_t { beams, azimuths, drop, pose, jitter, intensity, paste };
+enum class Draw : std::uint64_t { beams, azimuths, drop, pose, jitter, intensity, paste, mute };
 
 RandomStream stream(std::uint64_t seed, Draw what) {
   return RandomStream(stream_of(seed, static_cast<std::uint64_t>(what)));
@@ -157,10 +157,9 @@ void move_points(LabelledCloud& scan, const AugmentOptions& options, const Trans
   replace_columns(scan.cloud, {"x", "y", "z"}, moved);
 }
 
-void scale_intensity(io::Cloud& cloud, double spread, RandomStream random) {
+void scale_intensity(io::Cloud& cloud, double factor) {
   const io::Column* column = cloud.find("intensity");
   if (column == nullptr || column->field.count != 1) return;
-  const double factor = std::exp(spread * random.gaussian());
   std::vector<float> values(static_cast<std::size_t>(cloud.size()));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(factor * column->at(static_cast<std::int64_t>(i)));
@@ -179,7 +178,8 @@ AugmentOptions AugmentOptions::street() {
           .scale = 0.06,
           .shift_z = 0.12,
           .jitter = 0.008,
-          .intensity = 0.3};
+          .intensity = 0.3,
+          .mute_intensity = 0.4};
 }
 
 LabelledCloud rows_of(const LabelledCloud& scan, std::span<const std::int64_t> rows) {
@@ -228,8 +228,11 @@ LabelledCloud augment(const LabelledCloud& scan, const AugmentOptions& options, 
   if (result.cloud.size() == 0) return result;
   move_points(result, options, draw_transform(options, stream(seed, Draw::pose)),
               stream(seed, Draw::jitter));
-  if (options.intensity > 0)
-    scale_intensity(result.cloud, options.intensity, stream(seed, Draw::intensity));
+  const bool is_mute = stream(seed, Draw::mute).chance(options.mute_intensity);
+  if (is_mute || options.intensity > 0) {
+    const double spread = options.intensity * stream(seed, Draw::intensity).gaussian();
+    scale_intensity(result.cloud, is_mute ? 0.0 : std::exp(spread));
+  }
   return result;
 }
 

@@ -49,6 +49,10 @@ struct AugmentOptions {
   double intensity =
       0;  // factor exp(intensity * normal) on the field `intensity`, where there is one
 
+  // Probability that the field `intensity` is 0 everywhere: a network trained so does without where
+  // a sensor has none, or one that means something else.
+  double mute_intensity = 0;
+
   // For street scans: what the bundled model was trained with.
   static AugmentOptions street();
 };

@@ -75,6 +75,9 @@ struct Simulator::Impl {
     calibration.gain = exponential(random.gaussian() * 0.6 * spread);
     calibration.power = exponential(random.gaussian() * 0.35 * spread);
     calibration.floor = std::max(0.0, random.gaussian() * 0.03 * spread);
+    Random materials(hash(o.seed, 5));
+    for (double& factor : calibration.material)
+      factor = exponential(materials.gaussian() * 0.35 * spread);
     for (const double elevation : sensor.elevations) {  // each device has its own small errors
       const double radians = (elevation + 0.03 * random.gaussian()) * kPi / 180;
       beams.push_back({cosine(radians), sine(radians), 0});

@@ -24,6 +24,7 @@ StreetShape StreetShape::random(std::uint64_t seed) {
   shape.hill = shape.hill_length * random.uniform(0, 0.007);
   shape.hill_phase = random.uniform(0, 2 * kPi);
   shape.relief = random.uniform(0.2, 2.5);
+  shape.grass = random.uniform(0.012, 0.075);
   for (double& bias : shape.bias) bias = random.uniform(-0.7, 0.9);
   shape.salt = random.next();
   return shape;
@@ -116,7 +117,8 @@ Surface Ground::surface(int strip, Style style, double s, int side, const Openin
                         double into) const {
   const Surface road{.label = Label::road, .reflectance = 0.27f, .roughness = 0.006f};
   const Surface paved{.label = Label::sidewalk, .reflectance = 0.36f, .roughness = 0.006f};
-  const Surface grass{.label = Label::terrain, .reflectance = 0.42f, .roughness = 0.07f};
+  const Surface grass{
+      .label = Label::terrain, .reflectance = 0.42f, .roughness = static_cast<float>(shape_.grass)};
   const Surface soil{.label = Label::terrain, .reflectance = 0.30f, .roughness = 0.035f};
   if (strip == 0) return road;
   if (opening != nullptr && (!opening->is_street || into > 0)) return road;

@@ -24,7 +24,7 @@ void Street::add_parked(Scene& scene, Chunk& chunk, int side) const {
     const double room = vehicle_length(kind) + random.uniform(0.5, 1.6);
     if (s + room > chunk.begin + kChunk) break;
     const bool is_free = chunk.is_free(side, s - 1, s + room + 1);
-    if (is_free && random.chance(0.06 * options_.vegetation)) {  // a bed instead of a place
+    if (is_free && random.chance(0.1 * options_.vegetation)) {  // a bed instead of a place
       const Stand place =
           stand(s + room / 2, side, ground_.shape().half_road - 1.0, chunk.next_instance());
       add_bed(scene, place, random.uniform(1.2, 3.5), 1.8, random);
@@ -42,7 +42,7 @@ void Street::add_parked(Scene& scene, Chunk& chunk, int side) const {
 // Shrubs in beds: in gaps of the parking lane, on the verge, along the far edge of the pavement.
 void Street::add_beds(Scene& scene, Chunk& chunk, int side) const {
   Random& random = chunk.random;
-  const double share = (chunk.style == Style::town ? 0.08 : 0.22) * options_.vegetation;
+  const double share = (chunk.style == Style::town ? 0.1 : 0.28) * options_.vegetation;
   for (double s = chunk.begin + 2; s < chunk.begin + kChunk - 4; s += 6) {
     if (!random.chance(share)) continue;
     const double span = random.uniform(1.2, 6), depth = random.uniform(0.6, 2.0);

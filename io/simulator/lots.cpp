@@ -35,6 +35,13 @@ void Street::add_lots(Scene& scene, Chunk& chunk) const {
 
 void Street::add_lot(Scene& scene, Chunk& chunk, int side, double from, double to) const {
   if (to - from < 4) return;
+  const double bank = chunk.style == Style::town ? 0.02 : 0.12;
+  if (chunk.random.chance(bank * std::min(2.0, options_.vegetation))) {
+    const double setback = chunk.random.uniform(0.3, 5);
+    const Stand place =
+        stand((from + to) / 2, side, ground_.pavement_end() + setback, chunk.next_instance());
+    return add_bank(scene, place, to - from, chunk.random);
+  }
   const double kind = chunk.random.uniform();
   switch (chunk.style) {
     case Style::town:
@@ -122,7 +129,7 @@ void Street::add_boundary(Scene& scene, Chunk& chunk, int side, double from, dou
     if (span < 1) return;
     const Stand place =
         stand(begin + span / 2, side, ground_.pavement_end() + 0.35, chunk.next_instance());
-    if (kind < 0.3) return add_fence(scene, place, span, fence, random);
+    if (kind < 0.24) return add_fence(scene, place, span, fence, random);
     add_hedge(scene, place.moved(0, 0.3), span, height, random);
     if (kind > 0.7)
       add_fence(scene, {place.base, place.yaw, chunk.next_instance()}, span, FenceKind::wire,

@@ -51,6 +51,8 @@ void add_hedge(Scene& scene, const Stand& stand, double span, double height,
                Random& random);  // along its x axis
 void add_bed(Scene& scene, const Stand& stand, double span, double depth,
              Random& random);  // low shrubs, along its x axis
+void add_bank(Scene& scene, const Stand& stand, double span,
+              Random& random);  // along its x axis, climbing towards +y
 void add_thicket(Scene& scene, const Stand& stand, double span,
                  Random& random);  // a stretch of wood
 

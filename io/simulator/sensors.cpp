@@ -154,7 +154,9 @@ std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration
       result.range < 6 ? 0.6 + 0.4 * result.range / 6 : 1 - 0.003 * (result.range - 6);
   const double corrected = diffuse * (0.75 + 0.25 * incidence) + shine;
   const double speckle = 1 + 0.16 * bell(hash(ray.id, 11));
-  double intensity = sensor.gain * calibration.gain * corrected * std::max(0.3, focus) * speckle;
+  const double material = calibration.material[static_cast<std::size_t>(surface.label)];
+  double intensity =
+      sensor.gain * calibration.gain * material * corrected * std::max(0.3, focus) * speckle;
   intensity = std::clamp(intensity, 0.0, 1.0);
   if (calibration.power != 1 && intensity > 0)
     intensity = exponential(calibration.power * natural_log(intensity));

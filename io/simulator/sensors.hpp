@@ -1,5 +1,6 @@
 // Named sensors, and what a sensor makes of the surface that a beam has met.
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ std::vector<std::string> sensor_names();
 // How intensities come about, besides the surface.
 struct Calibration {
   double gain = 1, power = 1, floor = 0;
+  // A factor for each label: other wavelengths and other towns see the same materials differently.
+  std::array<double, 11> material{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 };
 
 struct Return {

@@ -28,7 +28,8 @@ bool all_finite(const base::ConstTensorView& view) {
 Tape::Impl::Impl(const Model& m, const TapeOptions& o)
     : model(m),
       options(o),
-      planned(make_training_plan(model, {.input_gradient = o.input_gradient})),
+      planned(make_training_plan(model,
+                                 {.input_gradient = o.input_gradient, .recomputes = o.recomputes})),
       parameters(model, planned.plan),
       steps(planned.plan.steps.size()) {
   ENSURE(o.batch_norm_momentum >= 0 && o.batch_norm_momentum <= 1, "batch_norm_momentum ",

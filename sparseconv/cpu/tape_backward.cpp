@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "gemm_core/device/elementwise.hpp"
 #include "gemm_core/device/gather_conv.hpp"
 #include "gemm_core/device/gather_conv_gradient.hpp"
 #include "sparseconv/cpu/tape_impl.hpp"
@@ -30,6 +31,7 @@ void Tape::Impl::backward() {
       continue;
     }
     try {
+      for (const int buffer : planned.backward[s].recomputed) recompute(buffer);
       step_back(s);
     } catch (const base::Error& error) {
       base::fail("gradient of node '", planned.plan.steps[s].node, "': ", error.what());
@@ -43,6 +45,15 @@ void Tape::Impl::clear_parameters(int node) {
   for (const Parameters::Entry& entry : parameters.trained()) {
     if (entry.node == node)
       std::fill_n(parameters.gradients.data() + entry.offset, entry.size, 0.0f);
+  }
+}
+
+// The steps that write it are elementwise, and what they are made of is still there.
+void Tape::Impl::recompute(int buffer) {
+  for (std::size_t s = 0; s < planned.plan.steps.size(); ++s) {
+    const PlanStep& step = planned.plan.steps[s];
+    if (step.output.buffer != buffer) continue;
+    gemm_core::elementwise(constant(view(step.inputs[0])), epilogue(s), kept(step.output));
   }
 }
 
@@ -69,7 +80,7 @@ void Tape::Impl::step_back(std::size_t index) {
     const bool is_told_by_input =
         node.activation == gemm_core::Activation::leaky_relu && node.slope < 0;
     cpu::activation_gradient(node.activation, node.slope,
-                             constant(view(is_told_by_input ? step.inputs[0] : step.output)),
+                             constant(kept(is_told_by_input ? step.inputs[0] : step.output)),
                              gradient);
   }
   for (const GradientWrite& write : back.aux) {
@@ -106,14 +117,14 @@ void Tape::Impl::move_back(std::size_t index, const base::ConstTensorView& gradi
                           .map = map_of(step).get(),
                           .inverse = &inverse_of(step.map),
                           .implicit_zero = step.implicit_zero,
-                          .input = constant(view(step.inputs[0]))},
+                          .input = constant(kept(step.inputs[0]))},
                          gradient, to, mode_of(write));
       break;
     case Kind::global_max:
     case Kind::global_avg:
       cpu::global_pool_gradient(step.kind,
                                 *frame.levels[static_cast<std::size_t>(step.input_level)],
-                                constant(view(step.inputs[0])), gradient, to, mode_of(write));
+                                constant(kept(step.inputs[0])), gradient, to, mode_of(write));
       break;
     case Kind::devoxelize:
       cpu::devoxelize_gradient(devoxelize_arguments(step), gradient, to, mode_of(write));
@@ -141,7 +152,7 @@ void Tape::Impl::normalise_back(std::size_t index, const base::TensorView& gradi
   const GradientWrite& write = planned.backward[index].inputs[0];
   const bool has_input = prepare(write);
   const base::TensorView to = has_input ? view(write.to) : base::TensorView{};
-  cpu::batch_norm_gradient({.input = constant(view(step.inputs[0])),
+  cpu::batch_norm_gradient({.input = constant(kept(step.inputs[0])),
                             .weight = parameters.values.data() + state.weight,
                             .mean = state.mean,
                             .variance = state.variance,
@@ -157,7 +168,7 @@ void Tape::Impl::convolve_back(std::size_t index, const base::TensorView& gradie
   const StepState& state = steps[index];
   if (state.bias >= 0) cpu::sum_rows(constant(gradient), parameters.gradients.data() + state.bias);
   gemm_core::gather_conv_weight_gradient(
-      {.input = constant(view(step.inputs[0])),
+      {.input = constant(kept(step.inputs[0])),
        .gradient = constant(gradient),
        .neighbours = step.map < 0 ? nullptr : map_of(step)->table.data(),
        .rows = gradient.shape[0],

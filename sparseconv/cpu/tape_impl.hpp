@@ -19,6 +19,8 @@ struct Tape::Impl {
   void backward();
   void update_statistics();
   base::TensorView view(const PlanSlice& slice) const;
+  // A value in the backward pass.
+  base::TensorView kept(const PlanSlice& slice) const { return view(planned.kept(slice)); }
   static base::ConstTensorView constant(const base::TensorView& v) {
     return {v.data, v.dtype, v.device, v.shape, v.stride};
   }
@@ -63,6 +65,7 @@ struct Tape::Impl {
 
   // cpu/tape_backward.cpp
   void clear_parameters(int node);
+  void recompute(int buffer);
   void step_back(std::size_t index);
   void convolve_back(std::size_t index, const base::TensorView& gradient);
   void input_gradient_of(std::size_t index, const base::ConstTensorView& gradient);

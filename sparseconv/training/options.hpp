@@ -47,6 +47,7 @@ struct TrainOptions {
   double clip_norm = 0;              // > 0: gradients are scaled down to this L2 norm
   double ema_decay = 0;              // > 0: the model given out is a moving average of the weights
   double batch_norm_momentum = 0.1;  // share of the batch in the running statistics
+  bool recomputes = false;           // activations are made again in the backward pass: less memory
   std::string device = "cpu", dtype = "fp32";
   int threads = 0;  // 0: all cores
 };

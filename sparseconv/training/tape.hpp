@@ -19,6 +19,8 @@ struct TapeOptions {
   double batch_norm_momentum = 0.1;  // share of the batch in the running statistics
   // Batch norms use and keep the running statistics, as in inference.
   bool freezes_statistics = false;
+  // Less memory for a little more time, with the same bits (training_plan.hpp).
+  bool recomputes = false;
 };
 
 // Runs in the caller's task arena; one call at a time. Same numbers in, same bits out, for any

@@ -63,7 +63,7 @@ struct Trainer::Impl {
   Impl(Model m, const TrainOptions& o)
       : model(validated(std::move(m))),
         options(o),
-        tape(model, {.batch_norm_momentum = o.batch_norm_momentum}),
+        tape(model, {.batch_norm_momentum = o.batch_norm_momentum, .recomputes = o.recomputes}),
         output(label_output(model, tape.plan())),
         optimiser(o.optimiser, tape.parameters()),
         threads(o.threads) {

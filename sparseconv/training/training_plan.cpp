@@ -65,6 +65,8 @@ class BackwardPlanner {
       gradient.first_step = gradient.last_step = -1;
       plan().buffers.push_back(gradient);
     }
+    planned_.second_buffer.assign(count, -1);
+    if (options_.recomputes) choose_recomputed();
     seed_outputs();
     planned_.backward.resize(plan().steps.size());
     for (int step = steps() - 1; step >= 0; --step) plan_backward(step);
@@ -146,20 +148,72 @@ class BackwardPlanner {
       if (node.aux.buffer >= 0) backward.aux.push_back(write(node.aux, time));
     }
     for (const PlanSlice& input : step.inputs) backward.inputs.push_back(write(input, time));
-    keep_values(step, time);
+    keep_values(step, index);
+  }
+
+  // Buffers that elementwise steps alone write, from values that are kept. Greedy in the order of
+  // steps: along a chain of residual blocks every other sum.
+  void choose_recomputed() {
+    std::vector<bool> is_kept(static_cast<std::size_t>(planned_.value_buffers), false);
+    auto& second = planned_.second_buffer;
+    const auto at = [](const PlanSlice& slice) { return static_cast<std::size_t>(slice.buffer); };
+    is_kept[at(plan().input)] = true;
+    for (const PlanOutput& output : plan().outputs) {
+      if (!output.is_dense) is_kept[at(output.value)] = true;
+    }
+    for (const PlanStep& step : plan().steps) {
+      if (step.output.buffer >= 0 && !is_elementwise(step)) is_kept[at(step.output)] = true;
+    }
+    for (const PlanStep& step : plan().steps) {
+      if (step.output.buffer < 0 || is_kept[at(step.output)]) continue;
+      bool is_made_of_kept = second[at(step.inputs[0])] < 0;
+      for (const auto& node : step.epilogue)
+        is_made_of_kept = is_made_of_kept && (node.aux.buffer < 0 || second[at(node.aux)] < 0);
+      int& chosen = second[at(step.output)];
+      if (!is_made_of_kept) {
+        is_kept[at(step.output)] = true;
+        chosen = -1;
+      } else if (chosen < 0) {
+        chosen = static_cast<int>(plan().buffers.size());
+        PlanBuffer again = plan().buffers[at(step.output)];
+        again.first_step = again.last_step = -1;
+        plan().buffers.push_back(again);
+      }
+    }
+  }
+  static bool is_elementwise(const PlanStep& step) {
+    return step.kind == Kind::batch_norm || step.kind == Kind::elementwise;
+  }
+
+  // A value that the backward of a step reads is alive then; one that is recomputed is made again
+  // when it is first read.
+  void keep(const PlanSlice& value, int index) {
+    const int time = backward_time(index);
+    const PlanSlice kept = planned_.kept(value);
+    const bool is_made_now = kept.buffer != value.buffer &&
+                             plan().buffers[static_cast<std::size_t>(kept.buffer)].first_step < 0;
+    touch(kept, time);
+    if (!is_made_now) return;
+    planned_.backward[static_cast<std::size_t>(index)].recomputed.push_back(value.buffer);
+    for (const PlanStep& step : plan().steps) {
+      if (step.output.buffer != value.buffer) continue;
+      touch(step.inputs[0], time);
+      for (const auto& node : step.epilogue) {
+        if (node.aux.buffer >= 0) touch(node.aux, time);
+      }
+    }
   }
 
   // Values that the backward of a step reads.
-  void keep_values(const PlanStep& step, int time) {
-    const bool has_activation =
-        !step.epilogue.empty() &&
-        step.epilogue.back().kind == gemm_core::EpilogueNode::Kind::activate;
-    const bool is_max = step.kind == Kind::max_pool || step.kind == Kind::global_max;
-    if (has_activation) touch(step.output, time);
-    if (step.kind == Kind::convolution || step.kind == Kind::batch_norm || is_max ||
-        (step.kind == Kind::elementwise && has_activation)) {
-      touch(step.inputs[0], time);
-    }
+  void keep_values(const PlanStep& step, int index) {
+    const PlanEpilogueNode* last = step.epilogue.empty() ? nullptr : &step.epilogue.back();
+    const bool has_activation = last && last->kind == gemm_core::EpilogueNode::Kind::activate;
+    const bool is_told_by_input =
+        has_activation && last->activation == gemm_core::Activation::leaky_relu && last->slope < 0;
+    const bool reads_input = step.kind == Kind::convolution || step.kind == Kind::batch_norm ||
+                             step.kind == Kind::max_pool || step.kind == Kind::global_max;
+    if (has_activation && !is_told_by_input) keep(step.output, index);
+    if (reads_input || is_told_by_input) keep(step.inputs[0], index);
   }
 
   void finish_input() {

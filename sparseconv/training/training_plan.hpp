@@ -22,6 +22,7 @@ struct BackwardStep {
   bool runs = false;                       // some operand or parameter of the step needs a gradient
   PlanSlice gradient;                      // of its output; becomes that before the activation
   std::vector<GradientWrite> inputs, aux;  // aux: of its add nodes, in order
+  std::vector<int> recomputed;             // buffers whose values are made again before it runs
 };
 
 struct TrainingPlan {
@@ -37,10 +38,20 @@ struct TrainingPlan {
     value.buffer += value_buffers;
     return value;
   }
+  // Where the backward pass finds a value: its own buffer, or the one it is made again in.
+  std::vector<int> second_buffer;  // of a value buffer; -1: its own
+  PlanSlice kept(PlanSlice value) const {
+    const int second = second_buffer[static_cast<std::size_t>(value.buffer)];
+    if (second >= 0) value.buffer = second;
+    return value;
+  }
 };
 
 struct TrainingPlanOptions {
   bool input_gradient = false;  // of the features that go in
+  // Outputs of batch norms, sums and activations are not kept for the backward pass but made again
+  // in it, where what they were made of is kept: less memory, a little more time, the same bits.
+  bool recomputes = false;
 };
 
 // Precondition: validate(model).

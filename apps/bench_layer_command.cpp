@@ -7,6 +7,7 @@
 #include "apps/values.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/gather_conv.hpp"
+#include "sparseconv/device_timing.hpp"
 #include "sparseconv/kernel_map.hpp"
 
 namespace apps {
@@ -46,21 +47,6 @@ std::array<int, 3> parse_sizes(const std::string& option, const std::string& tex
   return sizes;
 }
 
-// Submanifold where the stride is 1, else a strided convolution whose padding centres an odd
-// kernel.
-sparseconv::KernelMapPtr map_of(const sparseconv::CoordinatesPtr& input, std::array<int, 3> kernel,
-                                std::array<int, 3> stride) {
-  sparseconv::ConvGeometry geometry{.kernel = kernel, .stride = stride};
-  if (stride == std::array{1, 1, 1}) {
-    return sparseconv::build_kernel_map(input, input,
-                                        sparseconv::ConvGeometry::submanifold(kernel));
-  }
-  for (std::size_t axis = 0; axis < 3; ++axis)
-    geometry.padding[axis] = kernel[axis] % 2 ? kernel[axis] / 2 : 0;
-  return sparseconv::build_kernel_map(input, sparseconv::strided_coordinates(input, geometry),
-                                      geometry);
-}
-
 base::Tensor random_tensor(std::int64_t rows, std::int64_t columns, base::DType type) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> spread(-1, 1);
@@ -69,9 +55,62 @@ base::Tensor random_tensor(std::int64_t rows, std::int64_t columns, base::DType 
   return tensor.to(type);
 }
 
+// Submanifold where the stride is 1, else a strided convolution whose padding centres an odd
+// kernel.
+sparseconv::ConvGeometry geometry_of(std::array<int, 3> kernel, std::array<int, 3> stride) {
+  if (stride == std::array{1, 1, 1}) return sparseconv::ConvGeometry::submanifold(kernel);
+  sparseconv::ConvGeometry geometry{.kernel = kernel, .stride = stride};
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    geometry.padding[axis] = kernel[axis] % 2 ? kernel[axis] / 2 : 0;
+  return geometry;
+}
+
+sparseconv::KernelMapPtr map_of(const sparseconv::CoordinatesPtr& input,
+                                const sparseconv::ConvGeometry& geometry) {
+  const bool is_submanifold = geometry.stride == std::array{1, 1, 1};
+  return sparseconv::build_kernel_map(
+      input, is_submanifold ? input : sparseconv::strided_coordinates(input, geometry), geometry);
+}
+
 // The type that holds activations: tf32 products are stored as fp32.
 base::DType storage_of(base::DType type) {
   return type == base::DType::tf32 ? base::DType::f32 : type;
+}
+
+BenchResult result_of(const BenchSettings& settings, const sparseconv::KernelMap& map,
+                      const Channels& channels, const Times& times, int threads) {
+  const auto& kernel = map.geometry.kernel;
+  const base::DType storage = storage_of(settings.type);
+  const std::int64_t values = map.input->size() * channels.in + map.output->size() * channels.out;
+  BenchResult result{
+      .name = map.input == map.output ? "submanifold" : "strided",
+      .dtype = std::string(base::name(settings.type)),
+      .threads = threads,
+      .voxels = map.output->size(),
+      .cin = channels.in,
+      .cout = channels.out,
+      .kernel = fmt::format("{}x{}x{}", kernel[0], kernel[1], kernel[2]),
+      .times = times,
+      .flop = 2.0 * static_cast<double>(map.pairs() * channels.in * channels.out),
+      .bytes = static_cast<double>(
+          base::bytes(storage, values + channels.out * map.geometry.taps() * channels.in) +
+          map.nbytes())};
+  result.more["pairs"] = map.pairs();
+  result.more["stride"] = map.geometry.stride;
+  return result;
+}
+
+void bench_layer_on_gpu(BenchReport& report, const BenchSettings& settings,
+                        const sparseconv::KernelMap& map, const Channels& channels) {
+  const auto timed = sparseconv::time_layer({.input = map.input,
+                                             .geometry = map.geometry,
+                                             .cin = channels.in,
+                                             .cout = channels.out,
+                                             .dtype = settings.type},
+                                            settings.place(), settings.rounds.repeat);
+  BenchResult result = result_of(settings, map, channels, times_of(timed.milliseconds), 1);
+  result.more["kernel_name"] = timed.kernel;
+  report.add(result);
 }
 
 void bench_layer(BenchReport& report, const BenchSettings& settings,
@@ -101,38 +140,24 @@ void bench_layer(BenchReport& report, const BenchSettings& settings,
     });
   }
   const std::vector<Times> times = time_in_turn(contenders, settings.rounds);
-  const auto& kernel = map.geometry.kernel;
-  const bool is_submanifold = map.input == map.output;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    BenchResult result{
-        .name = is_submanifold ? "submanifold" : "strided",
-        .dtype = std::string(base::name(settings.type)),
-        .threads = settings.threads[i],
-        .voxels = map.output->size(),
-        .cin = channels.in,
-        .cout = channels.out,
-        .kernel = fmt::format("{}x{}x{}", kernel[0], kernel[1], kernel[2]),
-        .times = times[i],
-        .flop = 2.0 * static_cast<double>(map.pairs() * channels.in * channels.out),
-        .bytes = static_cast<double>(input.nbytes() + output.nbytes() + map.nbytes() +
-                                     base::bytes(storage, weight.numel()))};
-    result.more["pairs"] = map.pairs();
-    result.more["stride"] = map.geometry.stride;
-    report.add(result);
-  }
+  for (std::size_t i = 0; i < times.size(); ++i)
+    report.add(result_of(settings, map, channels, times[i], settings.threads[i]));
 }
 
 int bench_layers(const Arguments& arguments) {
   const BenchSettings settings = bench_settings(arguments);
-  ENSURE_USAGE(base::parse_device(settings.device).is_cpu(),
-               "--device: single layers are timed on the CPU");
   const auto channels = parse_channels(arguments.get_or<std::string>("channels", "32,64,128"));
   const auto kernel = parse_sizes("kernel", arguments.get_or<std::string>("kernel", "3"));
   const auto stride = parse_sizes("stride", arguments.get_or<std::string>("stride", "1"));
   const FrameOptions frame = frame_options(arguments);
-  const auto map = map_of(load_frame(frame).voxels.coordinates, kernel, stride);
+  const auto map = map_of(load_frame(frame).voxels.coordinates, geometry_of(kernel, stride));
   BenchReport report(settings);
-  for (const Channels& c : channels) bench_layer(report, settings, *map, c);
+  for (const Channels& c : channels) {
+    if (settings.place().is_cpu())
+      bench_layer(report, settings, *map, c);
+    else
+      bench_layer_on_gpu(report, settings, *map, c);
+  }
   return report.close();
 }
 

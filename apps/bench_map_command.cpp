@@ -2,6 +2,7 @@
 #include "apps/commands.hpp"
 #include "apps/values.hpp"
 #include "gemm_core/base/parallel.hpp"
+#include "sparseconv/device_timing.hpp"
 #include "sparseconv/kernel_map.hpp"
 #include "sparseconv/voxelize.hpp"
 
@@ -109,9 +110,53 @@ class MapBench {
   std::vector<const io::Cloud*> clouds_;
 };
 
+BenchResult gpu_result(const std::string& name, const BenchFrame& frame,
+                       std::vector<double> milliseconds, double bytes) {
+  return {.name = name,
+          .dtype = "int32",
+          .voxels = frame.voxels.rows(),
+          .times = times_of(std::move(milliseconds)),
+          .bytes = bytes};
+}
+
+// Keys to what kernels read: one map, and all that a network of five levels needs.
+int bench_maps_on_gpu(const BenchSettings& settings, const FrameOptions& options) {
+  const BenchFrame frame = load_frame(options);
+  const base::Device device = settings.place();
+  const int rounds = settings.rounds.repeat;
+  const auto rows = static_cast<double>(frame.voxels.rows());
+  BenchReport report(settings);
+  if (!frame.clouds.empty()) {
+    std::vector<const io::Cloud*> clouds;
+    double points = 0;
+    for (const io::Cloud& cloud : frame.clouds) {
+      clouds.push_back(&cloud);
+      points += static_cast<double>(cloud.size());
+    }
+    const sparseconv::VoxelizeOptions how{.voxel_size = options.voxel_size,
+                                          .features = {"x", "y", "z", "intensity"},
+                                          .defaults = {{"intensity", 0.0}}};
+    report.add(gpu_result("voxelize", frame, sparseconv::time_voxelize(clouds, how, device, rounds),
+                          points * (16 + 4) + rows * 24));
+  }
+  const auto& keys = frame.voxels.coordinates;
+  for (const int levels : {1, 5}) {
+    for (const bool has_order : {false, true}) {
+      std::string name = levels == 1 ? "k3 map, hash included" : "maps of five levels";
+      if (has_order) name += ", row orders";
+      report.add(
+          gpu_result(name, frame,
+                     sparseconv::time_maps(
+                         {.input = keys, .levels = levels, .has_order = has_order}, device, rounds),
+                     rows * (8 + 4.0 * 27)));
+    }
+  }
+  return report.close();
+}
+
 int bench_maps(const Arguments& arguments) {
   const BenchSettings settings = bench_settings(arguments);
-  ENSURE_USAGE(base::parse_device(settings.device).is_cpu(), "--device: maps are timed on the CPU");
+  if (!settings.place().is_cpu()) return bench_maps_on_gpu(settings, frame_options(arguments));
   const FrameOptions options = frame_options(arguments);
   const BenchFrame frame = load_frame(options);
   BenchReport report(settings);

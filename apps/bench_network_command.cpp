@@ -32,7 +32,8 @@ double median(std::vector<double> values) {
 // Engines of one model for several thread counts and the parts of their times.
 struct Contender {
   std::unique_ptr<Engine> engine;
-  std::vector<double> maps_ms, network_ms, frame_ms;
+  std::unique_ptr<Engine> labeller;  // asked for labels alone
+  std::vector<double> maps_ms, network_ms, frame_ms, labels_ms;
   std::vector<Engine::StepTime> steps;  // least of each
 
   double run(const SparseTensor& input, Clock clock) {
@@ -57,8 +58,16 @@ struct Contender {
                          }
                        }));
   }
+  // From points in memory to labels in memory.
+  void run_points(const std::vector<io::Cloud>& clouds) {
+    std::vector<const io::Cloud*> batch;
+    for (const io::Cloud& cloud : clouds) batch.push_back(&cloud);
+    labels_ms.push_back(1e3 * seconds_of([&] {
+                          for (const auto& result : labeller->run(batch)) result.labels();
+                        }));
+  }
   void forget(int rounds) {
-    for (auto* samples : {&maps_ms, &network_ms, &frame_ms}) {
+    for (auto* samples : {&maps_ms, &network_ms, &frame_ms, &labels_ms}) {
       samples->erase(samples->begin(),
                      samples->begin() + std::min<std::ptrdiff_t>(rounds, std::ssize(*samples)));
     }
@@ -102,6 +111,10 @@ Json breakdown(const Contender& contender) {
             {"sum_of_layers_ms", layers},
             {"network_over_layers", *std::ranges::min_element(contender.network_ms) / layers},
             {"maps_share", maps / (maps + network)}};
+  if (!contender.labels_ms.empty()) {
+    json["points_to_labels_ms"] = median(contender.labels_ms);
+    json["points_to_labels_over_gpu"] = median(contender.labels_ms) / (maps + network);
+  }
   if (!contender.frame_ms.empty()) {
     json["frame_ms"] = median(contender.frame_ms);
     json["frame_over_network"] = *std::ranges::min_element(contender.frame_ms) /
@@ -146,6 +159,14 @@ int bench_network(const Arguments& arguments) {
                                                                .dtype = settings.dtype,
                                                                .threads = threads,
                                                                .cache_maps = cached})});
+    // Made where a frame of points is there to be labelled.
+    const bool has_labels =
+        !settings.place().is_cpu() && !cached && !model.classes.empty() && !frame.clouds.empty();
+    if (has_labels) {
+      contenders.back().labeller = std::make_unique<Engine>(
+          model, sparseconv::EngineOptions{
+                     .device = settings.device, .dtype = settings.dtype, .labels_only = true});
+    }
   }
   BenchReport report(settings);
   std::vector<std::function<double()>> timed;
@@ -154,6 +175,7 @@ int bench_network(const Arguments& arguments) {
       contender.profile(input);
       // Another frame would take the place of the cached maps.
       if (!frame.files.empty() && !cached) contender.run_frame(frame.files);
+      if (contender.labeller) contender.run_points(frame.clouds);
       return contender.run(input, settings.clock);
     });
   }

@@ -10,6 +10,7 @@
 #include "apps/run/memory.hpp"
 #include "apps/run/result_writer.hpp"
 #include "apps/values.hpp"
+#include "sparseconv/devices.hpp"
 #include "sparseconv/engine.hpp"
 
 namespace apps {
@@ -25,7 +26,7 @@ struct Settings {
   std::string save, format;  // "": by the model, h5
   int jobs = 2;
   std::size_t batch = 1;
-  bool resume = false, as_json = false;
+  bool resume = false, as_json = false, reports_memory = false;
 };
 
 Settings settings_of(const Arguments& arguments) {
@@ -36,17 +37,21 @@ Settings settings_of(const Arguments& arguments) {
   settings.format = choice_option(arguments, "format", "h5", {"h5", "npy", "ply", "pcd", "label"});
   settings.engine.device = arguments.get_or<std::string>("device", "cpu");
   try {
-    base::parse_device(settings.engine.device);
+    settings.jobs = sparseconv::parse_devices(settings.engine.device)[0].is_cpu() ? 2 : 4;
   } catch (const base::Error& error) {
     throw UsageError(std::string("--device: ") + error.what());
   }
   settings.engine.dtype =
       choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16"});
   settings.engine.threads = static_cast<int>(integer_option(arguments, "threads", 0, 1, 4096));
-  settings.jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
+  settings.jobs = static_cast<int>(integer_option(arguments, "jobs", settings.jobs, 1, 256));
   settings.batch = static_cast<std::size_t>(integer_option(arguments, "batch", 1, 1, 1024));
   settings.resume = arguments.has("resume");
   settings.as_json = arguments.has("json");
+  settings.reports_memory = arguments.has("memory");
+  settings.engine.row_bound = integer_option(arguments, "row-bound", 0, 1, INT32_MAX / 4);
+  settings.engine.memory_limit = integer_option(arguments, "memory-limit", 0, 1, INT64_MAX >> 20)
+                                 << 20;
   return settings;
 }
 
@@ -73,12 +78,26 @@ struct MemoryParts {
     largest.maps = std::max(largest.maps, run.maps);
     largest.activations = std::max(largest.activations, run.activations);
     largest.largest_two_tensors = std::max(largest.largest_two_tensors, run.largest_two_tensors);
+    largest.device = std::max(largest.device, run.device);
   }
   Json json() const {
-    return {
-        {"peak", peak_resident_bytes()},      {"start", start},
-        {"weights", largest.weights},         {"maps", largest.maps},
-        {"activations", largest.activations}, {"largest_two_tensors", largest.largest_two_tensors}};
+    return {{"peak", peak_resident_bytes()},
+            {"start", start},
+            {"weights", largest.weights},
+            {"maps", largest.maps},
+            {"activations", largest.activations},
+            {"largest_two_tensors", largest.largest_two_tensors},
+            {"device", largest.device}};
+  }
+  std::string text() const {
+    std::string lines;
+    for (const auto& [part, bytes] : json().items()) {
+      char line[80];
+      std::snprintf(line, sizeof line, "memory: %-20s %10.1f MiB\n", part.c_str(),
+                    bytes.get<double>() / (1 << 20));
+      lines += line;
+    }
+    return lines;
   }
 };
 
@@ -86,12 +105,14 @@ class Runner {
  public:
   Runner(const Settings& settings, sparseconv::Model model, FileBatchOptions files,
          const MemoryParts& memory)
-      : settings_(settings), engine_(std::move(model), settings.engine), memory_(memory) {
+      : settings_(settings),
+        kind_({.save = !settings.save.empty()  ? settings.save
+                       : model.classes.empty() ? "features"
+                                               : "labels",
+               .format = settings.format}),
+        engine_(std::move(model), engine_options()),
+        memory_(memory) {
     const bool has_classes = !engine_.model().classes.empty();
-    kind_ = {.save = !settings.save.empty() ? settings.save
-                     : has_classes          ? "labels"
-                                            : "features",
-             .format = settings.format};
     check_result_kind(kind_);
     ENSURE_USAGE(kind_.save == "features" || has_classes, "--save ", kind_.save,
                  " needs a model with classes, and ", settings.model.string(), " has none");
@@ -100,9 +121,17 @@ class Runner {
   }
 
   int run() {
-    OrderedLoader<RunInput> loader(batch_->todo().size(), settings_.jobs, [this](std::size_t i) {
-      return read_input(batch_->input(batch_->todo()[i]), settings_.read);
-    });
+    // A GPU takes several frames at once: copies of one go on beside the network of another.
+    const bool runs_ahead =
+        !sparseconv::parse_devices(settings_.engine.device)[0].is_cpu() && settings_.batch == 1;
+    OrderedLoader<Work> loader(batch_->todo().size(), settings_.jobs,
+                               [this, runs_ahead](std::size_t i) {
+                                 Work work;
+                                 work.input = std::make_shared<RunInput>(
+                                     read_input(batch_->input(batch_->todo()[i]), settings_.read));
+                                 if (runs_ahead) work.result = run_one(*work.input);
+                                 return work;
+                               });
     while (auto loaded = batch_->is_stopped() ? std::nullopt : loader.next()) {
       const std::size_t file = batch_->todo()[loaded->index];
       if (!loaded->value) {
@@ -110,12 +139,18 @@ class Runner {
         batch_->fail(file, loaded->error);
         continue;
       }
-      waiting_.push_back({file, std::make_shared<RunInput>(std::move(*loaded->value))});
+      if (loaded->value->result) {
+        store({file, loaded->value->input}, std::move(*loaded->value->result));
+        continue;
+      }
+      waiting_.push_back({file, loaded->value->input});
       const bool is_alone = waiting_.back().input->voxels.has_value();
       if (is_alone || waiting_.size() == settings_.batch) flush();
     }
     flush();
-    return batch_->close(settings_.as_json, {{"memory", memory_.json()}});
+    const int status = batch_->close(settings_.as_json, {{"memory", memory_.json()}});
+    if (settings_.reports_memory && !settings_.as_json) print_text(memory_.text());
+    return status;
   }
 
  private:
@@ -123,6 +158,21 @@ class Runner {
     std::size_t file;
     std::shared_ptr<RunInput> input;
   };
+  // A file that was read, and run where the device takes several frames at once.
+  struct Work {
+    std::shared_ptr<RunInput> input;
+    std::optional<Result> result;
+  };
+
+  sparseconv::EngineOptions engine_options() const {
+    sparseconv::EngineOptions options = settings_.engine;
+    options.labels_only = kind_.save == "labels";
+    return options;
+  }
+
+  Result run_one(const RunInput& input) const {
+    return input.cloud ? engine_.run(*input.cloud) : engine_.run(*input.voxels);
+  }
 
   std::string signature() const {
     return "run " SPARSECONV_VERSION " " + file_digest(settings_.model) + ' ' + kind_.save + ' ' +
@@ -152,8 +202,7 @@ class Runner {
 
   void run_alone(const Waiting& one) {
     try {
-      store(one,
-            one.input->cloud ? engine_.run(*one.input->cloud) : engine_.run(*one.input->voxels));
+      store(one, run_one(*one.input));
     } catch (...) {
       batch_->fail(one.file, current_error());
     }
@@ -182,8 +231,8 @@ class Runner {
   }
 
   const Settings& settings_;
-  Engine engine_;
   ResultKind kind_;
+  Engine engine_;
   MemoryParts memory_;
   std::vector<Waiting> waiting_;
   std::unique_ptr<FileBatch> batch_;  // last: its writer uses the members above
@@ -230,11 +279,15 @@ Command run_command() {
   add("save", value<std::string>(),
       "labels, scores or features (labels where the model has classes)");
   add("format", value<std::string>(), "h5, npy, ply, pcd or label (h5)");
-  add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
+  add("device", value<std::string>(), "cpu, cuda, cuda:N, or several GPUs: cuda:0,1 (cpu)");
   add("dtype", value<std::string>(), "fp32, tf32, fp16 or bf16 (fp32)");
   add("batch", value<std::string>(), "clouds computed together (1)");
-  add("jobs", value<std::string>(), "files read ahead (2)");
+  add("jobs", value<std::string>(), "files read ahead, on a GPU also run ahead (2; 4 on a GPU)");
   add("threads", value<std::string>(), "compute threads (all cores)");
+  add("row-bound", value<std::string>(),
+      "GPU: voxels (points of clouds) that a frame is captured for; larger frames run uncaptured");
+  add("memory-limit", value<std::string>(), "GPU: MiB that may be held of each (all there is)");
+  add("memory", "say what memory was needed, in parts");
   add("resume", "skip inputs whose result is complete and made by the same model and options");
   add("json", "one JSON document on stdout, with timing and memory");
   add_read_options(command);

@@ -7,6 +7,7 @@
 #include "apps/values.hpp"
 #include "apps/voxel_labels.hpp"
 #include "gemm_core/base/parallel.hpp"
+#include "sparseconv/device_voxelize.hpp"
 #include "sparseconv/voxel_file.hpp"
 #include "sparseconv/voxelize.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 struct Settings {
   io::ReadOptions read;
   sparseconv::VoxelizeOptions voxelize;
+  base::Device device;
   bool labels = false;
 };
 
@@ -45,6 +47,11 @@ Settings settings_of(const Arguments& arguments) {
   options.max_voxels = integer_option(arguments, "max-voxels", 0, 1, INT64_MAX);
   options.features = split_list(arguments.text("features"));
   settings.labels = arguments.has("labels");
+  try {
+    settings.device = base::parse_device(arguments.get_or<std::string>("device", "cpu"));
+  } catch (const base::Error& error) {
+    throw UsageError(std::string("--device: ") + error.what());
+  }
   return settings;
 }
 
@@ -58,10 +65,10 @@ std::string signature_of_call(const Arguments& arguments, const Settings& settin
   return text + (settings.labels ? " --labels" : "");
 }
 
-Voxelized voxelize_file(const fs::path& path, const Settings& settings) {
+Voxelized voxelize_file(const fs::path& path, const Settings& settings,
+                        const sparseconv::Voxelizer& voxelizer) {
   const io::Cloud cloud = read_cloud(path, settings.read);
-  Voxelized result{.voxels = sparseconv::voxelize(cloud, settings.voxelize),
-                   .warnings = cloud.warnings};
+  Voxelized result{.voxels = voxelizer.run(cloud), .warnings = cloud.warnings};
   if (settings.labels) {
     result.labels = majority_labels(cloud.get("label"), result.voxels.point_to_voxel,
                                     result.voxels.tensor.rows());
@@ -129,6 +136,7 @@ void print_entry(const Json& entry) {
 int voxelize_files(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   const bool as_json = arguments.has("json");
+  const auto voxelizer = sparseconv::make_voxelizer(settings.voxelize, settings.device);
   Places places = places_of(arguments);
   FileBatch batch({.command = "voxelize",
                    .inputs = std::move(places.inputs),
@@ -139,7 +147,7 @@ int voxelize_files(const Arguments& arguments) {
   const auto jobs =
       static_cast<int>(integer_option(arguments, "jobs", base::current_threads(), 1, 256));
   OrderedLoader<Voxelized> loader(batch.todo().size(), jobs, [&](std::size_t i) {
-    return voxelize_file(batch.input(batch.todo()[i]), settings);
+    return voxelize_file(batch.input(batch.todo()[i]), settings, *voxelizer);
   });
   while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {
     const std::size_t file = batch.todo()[loaded->index];
@@ -182,6 +190,7 @@ Command voxelize_command() {
   add("max-points", value<std::string>(), "points kept a voxel, in file order (all)");
   add("max-voxels", value<std::string>(), "voxels kept, by their first point (all)");
   add("features", value<std::string>(), "x,y,z,intensity,... (x y z and every other scalar field)");
+  add("device", value<std::string>(), "cpu, cuda or cuda:N; the voxels are the same (cpu)");
   add("labels", "also a label a voxel: the most frequent of its points, ties to the lowest");
   add("resume", "skip files of a folder that an earlier call has done in the same way");
   add("jobs", value<std::string>(), "files in flight (one a core)");

@@ -1,36 +1,72 @@
 #!/usr/bin/env bash
-# Builds and runs everything that needs a CUDA device: kernels, maps and executor against the CPU, then the sanitizers on the
-# small cases. Closes with a table.
-#   scripts/run_gpu_tests.sh [BUILD FOLDER]      default: build-cuda
+# Builds and runs everything that needs a CUDA device: kernels, maps, voxels, executor and engine against the CPU, golden and
+# behaviour cases on the device, bits over processes, then the sanitizers on small cases. Closes with a table.
+#   scripts/run_gpu_tests.sh [BUILD FOLDER]             default: build-cuda
+#   scripts/run_gpu_tests.sh --built FOLDER             what another machine built; FOLDER/lib holds shared libraries
+# SPARSECONV_SOAK_FRAMES=10000 makes the soak long; SKIP_SANITIZERS=1 leaves the sanitizers out; LOGS names a folder for logs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-build=${1:-build-cuda}
-cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON || exit 1
-cmake --build "$build" --target gemm_core_cuda_test sparseconv_cuda_test || exit 1
-
+if [ "${1:-}" = --built ]; then
+  build=$2
+  export LD_LIBRARY_PATH=$build/lib:${LD_LIBRARY_PATH:-}
+  [ -d "$build/shared" ] && export SPARSECONV_SHARED=$build/shared
+else
+  build=${1:-build-cuda}
+  cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON || exit 1
+  cmake --build "$build" --target gemm_core_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
+    golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
+fi
+logs=${LOGS:-$(mktemp -d)}
 names=() results=()
 check() {
-  local name=$1
+  local name=$1 start=$SECONDS
   shift
-  echo "== $name"
-  if timeout 600 "$@"; then results+=(passed); else results+=(FAILED); fi
+  local log="$logs/${name//[^a-zA-Z0-9]/_}.log"
+  if timeout 900 "$@" >"$log" 2>&1; then
+    results+=("passed, $((SECONDS - start)) s$(grep -q SKIPPED "$log" && echo ', some skipped')")
+  else
+    results+=("FAILED, $((SECONDS - start)) s")
+    grep -E "Failure|FAILED|rror|what\(\)|========= " "$log" | head -${FAILURE_LINES:-25}
+  fi
   names+=("$name")
 }
 kernels=$build/tests/cuda/gemm_core_cuda_test
+maps=$build/tests/cuda/sparseconv_cuda_maps_test
 networks=$build/tests/cuda/sparseconv_cuda_test
+engine=$build/tests/cuda/sparseconv_cuda_engine_test
 check "kernels" "$kernels" --gtest_brief=1
+check "maps and voxels" "$maps" --gtest_brief=1 --gtest_filter='*device*:FrameMaps.*'
 check "networks" "$networks" --gtest_brief=1
-if command -v compute-sanitizer >/dev/null; then
-  small='TileSchedule*:*Strided*:*OneTap*:Simt*'
-  check "memcheck, kernels" compute-sanitizer --error-exitcode 1 --tool memcheck "$kernels" --gtest_brief=1 --gtest_filter="$small"
-  check "memcheck, networks" compute-sanitizer --error-exitcode 1 --tool memcheck "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*'
-  check "racecheck, kernels" compute-sanitizer --error-exitcode 1 --tool racecheck "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
-  check "initcheck, kernels" compute-sanitizer --error-exitcode 1 --tool initcheck "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:*OneTap*'
+check "engine" "$engine" --gtest_brief=1 --gtest_filter='-LargeGrid*'
+check "beyond 2^31" "$engine" --gtest_brief=1 --gtest_filter='LargeGrid*'
+export SPARSECONV_TEST_DEVICE=cuda
+check "behaviour on cuda" "$build/tests/sparseconv/sparseconv_behaviour_test" --gtest_brief=1
+check "engine cases on cuda" "$build/tests/sparseconv/sparseconv_engine_test" --gtest_brief=1
+for golden in layers.h5 minkunet minkunet_scaled second second_residual mixed; do
+  check "golden $golden" "$build/tests/sparseconv/golden_test" --file "golden/$golden"
+done
+unset SPARSECONV_TEST_DEVICE
+same_digest() {
+  local digests
+  digests=$(for _ in 1 2 3; do "$engine" --gtest_brief=1 --gtest_filter='*SameBits*' | grep digest; done | sort | uniq -c)
+  echo "$digests"
+  [ "$(echo "$digests" | wc -l)" = 1 ] && [ -n "$digests" ]
+}
+check "bits over processes" same_digest
+if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; then
+  sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
+  sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:Simt*'
+  sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'
+  sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*'
+  sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
+  sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
+  sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:*OneTap*'
+  sanitize initcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
 fi
 echo
 failed=0
 for i in "${!names[@]}"; do
-  printf '%-24s %s\n' "${names[$i]}" "${results[$i]}"
-  [ "${results[$i]}" = passed ] || failed=1
+  printf '%-28s %s\n' "${names[$i]}" "${results[$i]}"
+  case "${results[$i]}" in passed*) ;; *) failed=1 ;; esac
 done
 exit $failed

@@ -1,10 +1,16 @@
 set(SPARSECONV_CUDA_SOURCES
   cuda/device_plan.cpp
+  cuda/device_timing.cpp
+  cuda/device_voxelize.cpp
   cuda/executor.cpp
   cuda/frame_layout.cpp
   cuda/frame_maps.cu
+  cuda/frame_copies.cpp
   cuda/frame_prepare.cpp
   cuda/frame_runner.cpp
+  cuda/frame_steps.cpp
+  cuda/layer_choice.cpp
+  cuda/point_kernels.cu
   cuda/step_kernels.cu
   cuda/voxel_layout.cpp
   cuda/voxelizer.cu)

@@ -1,9 +1,12 @@
 #include "sparseconv/engine.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 
 #include "gemm_core/base/parallel.hpp"
+#include "sparseconv/devices.hpp"
 #include "sparseconv/executor.hpp"
 
 namespace sparseconv {
@@ -42,6 +45,50 @@ std::string clear_non_finite(base::Tensor& features) {
   return bad == 0 ? "" : base::concat("features: ", bad, " non-finite values are read as 0");
 }
 
+// The executors of the devices asked for. A frame goes to the one with the fewest in flight.
+class Executors {
+ public:
+  Executors(const Plan& plan, const EngineOptions& options, const ExecutorOptions& of_each) {
+    for (const base::Device device : parse_devices(options.device)) {
+      ExecutorOptions own = of_each;
+      own.device = device;
+      executors_.push_back(make_executor(plan, own));
+    }
+    in_flight_ = std::vector<std::atomic<int>>(executors_.size());
+  }
+  // use(executor)
+  template <class Use>
+  void with_one(const Use& use) {
+    std::size_t chosen = 0;
+    for (std::size_t i = 1; i < executors_.size(); ++i) {
+      if (in_flight_[i].load() < in_flight_[chosen].load()) chosen = i;
+    }
+    struct Flight {
+      std::atomic<int>& count;
+      explicit Flight(std::atomic<int>& c) : count(c) { ++count; }
+      ~Flight() { --count; }
+    } const flight(in_flight_[chosen]);
+    use(*executors_[chosen]);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<std::atomic<int>> in_flight_;
+};
+
+// The output that Result::label_output() would take, or -1.
+int label_output_of(const Plan& plan, const Model& model) {
+  const auto classes = static_cast<std::int64_t>(model.classes.size());
+  for (std::size_t i = 0; i < plan.outputs.size() && classes > 0 && classes < kNoClass; ++i) {
+    const PlanOutput& output = plan.outputs[i];
+    const bool is_on_input =
+        output.level == 0 ||
+        plan.levels[static_cast<std::size_t>(output.level)].kind == Level::Kind::points;
+    if (!output.is_dense && is_on_input && output.channels == classes) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -49,20 +96,25 @@ struct Engine::Impl {
       : model((validate(m), std::move(m))),
         plan(make_plan(model)),
         threads(options.threads),
-        executor(make_executor(plan, {.device = base::parse_device(options.device),
-                                      .dtype = base::parse_dtype(options.dtype),
-                                      .cache_maps = options.cache_maps})) {}
+        executors(plan, options,
+                  {.dtype = base::parse_dtype(options.dtype),
+                   .cache_maps = options.cache_maps,
+                   .voxelize = voxelize_options(model.input),
+                   .label_output = options.labels_only ? label_output_of(plan, model) : -1,
+                   .row_bound = options.row_bound,
+                   .memory_limit = options.memory_limit}) {}
 
   Model model;
   Plan plan;
   base::Threads threads;
-  std::unique_ptr<Executor> executor;
+  mutable Executors executors;
 
   std::vector<Result> run_clouds(std::span<const io::Cloud* const> clouds) const;
+  void run_voxelized(const Executor& executor, std::span<const io::Cloud* const> clouds,
+                     FrameOutput& whole, CloudVoxels& made) const;
   Result run_voxels(SparseTensor input) const;
   std::vector<std::array<double, 3>> positions(std::span<const io::Cloud* const> clouds,
                                                const Voxels& voxels) const;
-  Result part_of(const FrameOutput& whole, const Voxels& voxels, std::int32_t batch) const;
 };
 
 namespace {
@@ -148,48 +200,74 @@ std::vector<std::array<double, 3>> Engine::Impl::positions(std::span<const io::C
   return result;
 }
 
-std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> clouds) const {
-  ENSURE(clouds.size() <= static_cast<std::size_t>(kBatchMax), "engine: a batch of ", clouds.size(),
-         " clouds, at most ", kBatchMax);
-  if (clouds.empty()) return {};
+// Voxelises on the host, then runs.
+void Engine::Impl::run_voxelized(const Executor& executor, std::span<const io::Cloud* const> clouds,
+                                 FrameOutput& whole, CloudVoxels& made) const {
   const auto start = Clock::now();
-  const Voxels voxels = voxelize(clouds, voxelize_options(model.input));
+  Voxels voxels = voxelize(clouds, voxelize_options(model.input));
   FrameInput frame{
       .voxels = voxels.tensor, .has_points = true, .point_rows = voxels.point_to_voxel};
   std::vector<std::array<double, 3>> where;
   if (plan.needs_positions) where = positions(clouds, voxels);
   frame.point_positions = where;
-  FrameOutput whole;
+  whole = {};
   whole.timing.voxelize = milliseconds_since(start);
-  executor->run(frame, whole);
+  executor.run(frame, whole);
+  made = {.coordinates = voxels.tensor.coordinates, .warnings = std::move(voxels.warnings)};
+  for (std::int32_t c = 0; c < static_cast<std::int32_t>(clouds.size()); ++c) {
+    const RowRange points = points_of_cloud(clouds, c);
+    made.rows_of_cloud.push_back(rows_of_batch(*made.coordinates, c).size());
+    made.dropped_of_cloud.push_back(std::count(voxels.point_to_voxel.begin() + points.begin,
+                                               voxels.point_to_voxel.begin() + points.end, -1));
+  }
+  made.point_to_voxel = std::move(voxels.point_to_voxel);
+}
+
+std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> clouds) const {
+  ENSURE(clouds.size() <= static_cast<std::size_t>(kBatchMax), "engine: a batch of ", clouds.size(),
+         " clouds, at most ", kBatchMax);
+  if (clouds.empty()) return {};
+  const auto start = Clock::now();
+  FrameOutput whole;
+  CloudVoxels voxels;
+  executors.with_one([&](const Executor& executor) {
+    if (!executor.run_clouds(clouds, whole, voxels)) run_voxelized(executor, clouds, whole, voxels);
+  });
 
   std::vector<Result> results;
+  std::int64_t first_row = 0;
   for (std::int32_t batch = 0; batch < static_cast<std::int32_t>(clouds.size()); ++batch) {
+    const auto b = static_cast<std::size_t>(batch);
     const RowRange points = points_of_cloud(clouds, batch);
-    const RowRange rows = rows_of_batch(*voxels.tensor.coordinates, batch);
     Result result;
     if (clouds.size() == 1) {
       result.outputs = std::move(whole.outputs);
+      result.row_classes = std::move(whole.classes);
     } else {
       for (const Output& output : whole.outputs) {
         result.outputs.push_back(output_of_batch(output, batch, points));
+      }
+      if (whole.classes) {
+        result.row_classes.emplace(whole.classes->begin() + points.begin,
+                                   whole.classes->begin() + points.end);
       }
     }
     result.classes = model.classes;
     result.class_ids = model.class_ids;
     result.has_points = true;
     result.points = points.size();
-    result.voxels = rows.size();
-    result.point_to_voxel.assign(voxels.point_to_voxel.begin() + points.begin,
-                                 voxels.point_to_voxel.begin() + points.end);
-    for (auto& row : result.point_to_voxel) {
-      if (row < 0) {
-        ++result.dropped;
-      } else {
-        row -= rows.begin;
-      }
+    result.voxels = voxels.rows_of_cloud[b];
+    result.dropped = voxels.dropped_of_cloud[b];
+    if (!voxels.point_to_voxel.empty()) {
+      result.point_to_voxel.assign(voxels.point_to_voxel.begin() + points.begin,
+                                   voxels.point_to_voxel.begin() + points.end);
     }
-    if (batch == 0) result.warnings = voxels.warnings;
+    for (auto& row : result.point_to_voxel) row -= row < 0 ? 0 : first_row;
+    first_row += result.voxels;
+    if (batch == 0) {
+      result.warnings = voxels.warnings;
+      result.warnings.insert(result.warnings.end(), whole.warnings.begin(), whole.warnings.end());
+    }
     result.memory = whole.memory;
     result.timing = whole.timing;
     results.push_back(std::move(result));
@@ -211,8 +289,10 @@ Result Engine::Impl::run_voxels(SparseTensor input) const {
   if (!warning.empty()) result.warnings.push_back(warning);
   FrameInput frame{.voxels = within_shape(input, model.input.spatial_shape)};
   FrameOutput whole;
-  executor->run(frame, whole);
+  executors.with_one([&](const Executor& executor) { executor.run(frame, whole); });
   result.outputs = std::move(whole.outputs);
+  result.row_classes = std::move(whole.classes);
+  result.warnings.insert(result.warnings.end(), whole.warnings.begin(), whole.warnings.end());
   result.classes = model.classes;
   result.class_ids = model.class_ids;
   result.points = result.voxels = input.rows();
@@ -266,7 +346,8 @@ std::vector<Engine::StepTime> Engine::profile(const SparseTensor& input) const {
       steps.push_back({impl_->plan.steps[index].node, milliseconds_since(last)});
       last = Clock::now();
     };
-    impl_->executor->run({.voxels = within_shape(input, impl_->model.input.spatial_shape)}, output);
+    const FrameInput frame{.voxels = within_shape(input, impl_->model.input.spatial_shape)};
+    impl_->executors.with_one([&](const Executor& executor) { executor.run(frame, output); });
     if (!steps.empty())
       steps[0].milliseconds = std::max(0.0, steps[0].milliseconds - output.timing.maps);
   });

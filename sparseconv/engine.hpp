@@ -2,6 +2,7 @@
 // and the tables of kernel maps are kept and used again, so that a frame no larger than the last
 // allocates neither. `run` may be called from several threads; each run in flight has its own.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,12 +16,19 @@
 namespace sparseconv {
 
 struct EngineOptions {
-  std::string device = "cpu";  // cpu, cuda, cuda:N
+  std::string device = "cpu";  // cpu, cuda, cuda:N; cuda:N,M,... deals frames to several GPUs
   std::string dtype = "fp32";  // fp32, tf32, fp16, bf16
   int threads = 0;             // compute threads on the CPU; 0: all cores
   // Keep the maps of the last frame and use them again when run() is given the same coordinates
   // (the same pointer).
   bool cache_maps = false;
+  // Results are asked for labels() alone: then a GPU sends nothing else back, outputs stay empty
+  // and scores() is an error.
+  bool labels_only = false;
+  // GPU: voxels (points, where clouds come) that a captured frame has room for. Larger ones run
+  // without the capture, and a warning says so. 0: room for each size that comes.
+  std::int64_t row_bound = 0;
+  std::int64_t memory_limit = 0;  // GPU: bytes that this process may hold of each; 0: no limit
 };
 
 class Engine {

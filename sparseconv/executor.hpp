@@ -3,11 +3,14 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "io/cloud.hpp"
 #include "sparseconv/plan.hpp"
 #include "sparseconv/result.hpp"
+#include "sparseconv/voxelize.hpp"
 
 namespace sparseconv {
 
@@ -15,7 +18,17 @@ struct ExecutorOptions {
   base::Device device;
   base::DType dtype = base::DType::f32;  // f32, tf32, f16, bf16: storage and products; sums are f32
   bool cache_maps = false;
+  // What a device may do instead of the host: voxelise clouds, and give the largest channel of the
+  // output that labels come from (an index into Plan::outputs; -1: outputs are wanted instead).
+  std::optional<VoxelizeOptions> voxelize;
+  int label_output = -1;
+  // Rows of the input that a captured frame has room for; larger frames run uncaptured, with a
+  // warning. 0: as the frames that come need.
+  std::int64_t row_bound = 0;
+  std::int64_t memory_limit = 0;  // bytes of the device that the process may hold; 0: no limit
 };
+
+inline constexpr std::uint16_t kNoClass = 0xffff;
 
 struct FrameInput {
   SparseTensor voxels;  // CPU; f32 or f16
@@ -34,14 +47,33 @@ struct FrameOutput {
   std::vector<Output> outputs;
   RunTiming timing;  // maps and network
   RunMemory memory;
+  std::vector<std::string> warnings;
+  // Instead of `outputs`, where the executor was asked for labels and gives them: the largest
+  // channel of each point (of each voxel where the frame has no points), kNoClass where a point
+  // became no voxel.
+  std::optional<std::vector<std::uint16_t>> classes;
   // Called after each step where it is set, with the step's index: for profiles.
   std::function<void(std::size_t)> after_step;
+};
+
+// What run_clouds() says of the voxels it made; as Voxels.
+struct CloudVoxels {
+  CoordinatesPtr coordinates;                // null where labels were asked for
+  std::vector<std::int64_t> point_to_voxel;  // empty where labels were asked for
+  std::vector<std::int64_t> rows_of_cloud, dropped_of_cloud;
+  std::vector<std::string> warnings;
 };
 
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual void run(const FrameInput& input, FrameOutput& output) const = 0;
+  // Clouds as they are, voxelised where the network runs. False where the caller must voxelise this
+  // batch itself: the executor does not, or voxelize() has something to say that only it can.
+  virtual bool run_clouds(std::span<const io::Cloud* const> /*clouds*/, FrameOutput& /*output*/,
+                          CloudVoxels& /*voxels*/) const {
+    return false;
+  }
 };
 
 // `plan` and the weights it shares stay alive as long as the executor.

@@ -1,10 +1,29 @@
 // Stands in for cuda/ in a build without CUDA.
+#include "sparseconv/device_timing.hpp"
+#include "sparseconv/device_voxelize.hpp"
 #include "sparseconv/executor.hpp"
 
 namespace sparseconv {
+namespace {
+
+[[noreturn]] void refuse(base::Device device) {
+  base::fail("device ", base::to_string(device), ": sparseconv was built without CUDA");
+}
+
+}  // namespace
 
 std::unique_ptr<Executor> make_cuda_executor(const Plan&, const ExecutorOptions& options) {
-  base::fail("device ", base::to_string(options.device), ": sparseconv was built without CUDA");
+  refuse(options.device);
+}
+std::unique_ptr<Voxelizer> make_cuda_voxelizer(const VoxelizeOptions&, base::Device device) {
+  refuse(device);
+}
+DeviceLimits device_limits(base::Device device, base::DType) { refuse(device); }
+LayerTimes time_layer(const LayerTiming&, base::Device device, int) { refuse(device); }
+std::vector<double> time_maps(const MapTiming&, base::Device device, int) { refuse(device); }
+std::vector<double> time_voxelize(std::span<const io::Cloud* const>, const VoxelizeOptions&,
+                                  base::Device device, int) {
+  refuse(device);
 }
 
 }  // namespace sparseconv

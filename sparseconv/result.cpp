@@ -8,6 +8,7 @@ namespace sparseconv {
 const Output& Result::label_output() const {
   const auto wanted = static_cast<std::int64_t>(classes.size());
   ENSURE(wanted > 0, "labels: the model has no classes");
+  ENSURE(!row_classes, "scores: this engine was made for labels only");
   const Output* elsewhere = nullptr;
   for (const Output& output : outputs) {
     const bool is_sparse = output.sparse.features.defined();
@@ -29,6 +30,13 @@ std::int64_t Result::row_of(const Output& output, std::int64_t row) const {
 }
 
 std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
+  if (row_classes) {
+    std::vector<std::int32_t> labels(row_classes->size());
+    std::transform(row_classes->begin(), row_classes->end(), labels.begin(), [&](std::uint16_t c) {
+      return c < class_ids.size() ? static_cast<std::int32_t>(class_ids[c]) : dropped_label;
+    });
+    return labels;
+  }
   const Output& output = label_output();
   const auto channels = static_cast<std::ptrdiff_t>(classes.size());
   const float* values = output.sparse.features.data<float>();

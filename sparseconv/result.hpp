@@ -2,6 +2,7 @@
 // them.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct RunTiming {  // milliseconds, of the whole batch
 
 struct RunMemory {  // bytes, of this run
   std::int64_t weights = 0, maps = 0, activations = 0, largest_two_tensors = 0, peak_process = 0;
+  std::int64_t device = 0;  // all that this process holds on the GPU; 0 on the CPU
 };
 
 class Result {
@@ -36,6 +38,9 @@ class Result {
   RunMemory memory;
   std::int64_t points = 0, voxels = 0, dropped = 0;
   bool has_points = false;  // the input was a cloud: labels and scores have a row a point
+  // EngineOptions::labels_only on a GPU: index into `classes` by row of labels(), 0xffff for a
+  // point that became no voxel; `outputs` are empty then.
+  std::optional<std::vector<std::uint16_t>> row_classes;
 
   // One class id a point (clouds) or a voxel (voxel files); `dropped_label` where a point became no
   // voxel. Ties go to the lowest class. Error when no output on the input's voxels or points has as

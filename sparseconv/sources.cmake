@@ -13,6 +13,8 @@ set(SPARSECONV_SOURCES
   cpu/row_gradients.cpp
   cpu/tape.cpp
   cpu/tape_backward.cpp
+  device_voxelize.cpp
+  devices.cpp
   engine.cpp
   executor.cpp
   fusion.cpp

@@ -157,6 +157,26 @@ class Block {
 
 }  // namespace
 
+std::vector<std::string> cell_warnings(const io::Cloud& cloud, const CellStatistics& statistics) {
+  std::vector<std::string> warnings;
+  const bool is_said =
+      std::find(cloud.warnings.begin(), cloud.warnings.end(), "0 points") != cloud.warnings.end();
+  if (cloud.size() == 0 && !is_said) warnings.push_back("0 points");
+  if (statistics.non_finite > 0) {
+    warnings.push_back(base::concat(statistics.non_finite, " of ", cloud.size(),
+                                    " points have a non-finite coordinate and were dropped"));
+  }
+  if (cloud.size() > 0 && statistics.kept == 0) {
+    warnings.push_back(base::concat("0 voxels: ", statistics.outside, " of ", cloud.size(),
+                                    " points are out of range"));
+  }
+  return warnings;
+}
+
+std::string replaced_warning(std::int64_t values, const std::string& feature) {
+  return base::concat(values, " values of ", feature, " are not finite in float and count as 0");
+}
+
 std::string to_string(const Triple& v) {
   return number(v[0]) + ", " + number(v[1]) + ", " + number(v[2]);
 }

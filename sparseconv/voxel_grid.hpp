@@ -37,6 +37,10 @@ CellStatistics assign_keys(const io::Cloud& cloud, const VoxelGrid& grid, std::i
 // Moves the grid so that the cells of a cloud fit the key; Error when no shift does.
 void shift_to_fit(const io::Cloud& cloud, VoxelGrid& grid);
 
+// What a user should know of a cloud's cells, and of values that counted as 0.
+std::vector<std::string> cell_warnings(const io::Cloud& cloud, const CellStatistics& statistics);
+std::string replaced_warning(std::int64_t values, const std::string& feature);
+
 std::string to_string(const Triple& values);  // "1, 2.5, 3", shortest digits
 
 }  // namespace sparseconv::detail

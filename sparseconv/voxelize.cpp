@@ -93,18 +93,7 @@ class Voxelizer {
   }
 
   void report(std::size_t c, const io::Cloud& cloud, const detail::CellStatistics& statistics) {
-    const auto is_said = [&](const char* text) {
-      return std::find(cloud.warnings.begin(), cloud.warnings.end(), text) != cloud.warnings.end();
-    };
-    if (cloud.size() == 0 && !is_said("0 points")) warn(c, "0 points");
-    if (statistics.non_finite > 0) {
-      warn(c, base::concat(statistics.non_finite, " of ", cloud.size(),
-                           " points have a non-finite coordinate and were dropped"));
-    }
-    if (cloud.size() > 0 && statistics.kept == 0) {
-      warn(c, base::concat("0 voxels: ", statistics.outside, " of ", cloud.size(),
-                           " points are out of range"));
-    }
+    for (const std::string& text : detail::cell_warnings(cloud, statistics)) warn(c, text);
   }
 
   // Voxels count by their first point, so inserting in file order meets max_voxels.
@@ -198,10 +187,7 @@ class Voxelizer {
       add_block(block, values.data());
     }
     for (std::size_t f = 0; f < sources.size(); ++f) {
-      if (bad[f] > 0) {
-        warn(c, base::concat(bad[f], " values of ", voxels_.feature_names[f],
-                             " are not finite in float and count as 0"));
-      }
+      if (bad[f] > 0) warn(c, detail::replaced_warning(bad[f], voxels_.feature_names[f]));
     }
   }
 

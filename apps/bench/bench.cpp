@@ -12,6 +12,7 @@
 #include "apps/values.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/machine.hpp"
+#include "sparseconv/device_timing.hpp"
 
 namespace apps {
 namespace {
@@ -97,6 +98,10 @@ BenchSettings bench_settings(const Arguments& arguments) {
     ENSURE_USAGE(count >= 1 && count <= 1024, "--threads: ", count, " is not in 1..1024");
     settings.threads.push_back(static_cast<int>(count));
   }
+  if (!settings.place().is_cpu()) {
+    ENSURE_USAGE(settings.threads.empty(), "--threads: a GPU has none to choose");
+    settings.threads = {1};
+  }
   if (settings.threads.empty()) settings.threads = {base::Threads().count()};
   settings.rounds.repeat = static_cast<int>(integer_option(arguments, "repeat", 15, 1, 1000000));
   settings.rounds.warmup = static_cast<int>(integer_option(arguments, "warmup", 2, 0, 1000000));
@@ -109,25 +114,33 @@ BenchSettings bench_settings(const Arguments& arguments) {
 }
 
 std::string device_name(const BenchSettings& settings) {
-  if (!base::parse_device(settings.device).is_cpu()) return settings.device;
+  if (!settings.place().is_cpu())
+    return sparseconv::device_limits(settings.place(), settings.type).name;
   return processor_name() + " (" + gemm_core::cpu_instruction_set() + ")";
 }
 
 BenchReport::BenchReport(const BenchSettings& settings) : settings_(settings) {
-  if (!settings_.as_json) print_text(device_name(settings_) + ", commit " + kCommit + "\n");
+  name_ = device_name(settings_);
+  if (!settings_.as_json) print_text(name_ + ", commit " + kCommit + "\n");
   for (const int threads : settings_.threads) {
     const Machine& limits = machine(threads);
     if (settings_.as_json) continue;
-    print_text(
-        fmt::format("{} thread(s): {:.1f} GFLOP/s of fp32 multiply-adds, {:.1f} GB/s of copying\n",
-                    threads, limits.flops * 1e-9, limits.bytes_per_second * 1e-9));
+    const std::string what = settings_.place().is_cpu()
+                                 ? fmt::format("{} thread(s): {:.1f} GFLOP/s of fp32 multiply-adds",
+                                               threads, limits.flops * 1e-9)
+                                 : fmt::format("{:.0f} TFLOP/s of dense products in {}",
+                                               limits.flops * 1e-12, base::name(settings_.type));
+    print_text(fmt::format("{}, {:.1f} GB/s of copying\n", what, limits.bytes_per_second * 1e-9));
   }
   if (!settings_.as_json) print_text('\n' + heading());
 }
 
 const Machine& BenchReport::machine(int threads) {
   const auto [found, is_new] = machines_.try_emplace(threads);
-  if (is_new) {
+  if (is_new && !settings_.place().is_cpu()) {
+    const auto limits = sparseconv::device_limits(settings_.place(), settings_.type);
+    found->second = {limits.flops, limits.bytes_per_second};
+  } else if (is_new) {
     found->second = {gemm_core::measure_fma_peak(threads),
                      gemm_core::measure_copy_bandwidth(threads)};
   }
@@ -136,7 +149,8 @@ const Machine& BenchReport::machine(int threads) {
 
 double BenchReport::floor_ms(double flop, double bytes, int threads) {
   const Machine& limits = machine(threads);
-  return 1e3 * std::max(flop / limits.flops, bytes / limits.bytes_per_second);
+  const double of_products = limits.flops > 0 ? flop / limits.flops : 0;
+  return 1e3 * std::max(of_products, bytes / limits.bytes_per_second);
 }
 
 void BenchReport::add(const BenchResult& result) {
@@ -157,9 +171,10 @@ void BenchReport::add(const BenchResult& result) {
             {"gbps", has_bytes ? Json(result.bytes * 1e-9 / seconds) : Json(nullptr)},
             {"floor_ms", has_flop || has_bytes ? Json(floor) : Json(nullptr)},
             {"of_floor", has_flop || has_bytes ? Json(floor / result.times.min_ms) : Json(nullptr)},
-            {"of_peak", has_flop ? Json(result.flop / (result.times.min_ms * 1e-3) /
-                                        machine(result.threads).flops)
-                                 : Json(nullptr)}};
+            {"of_peak",
+             has_flop && machine(result.threads).flops > 0
+                 ? Json(result.flop / (result.times.min_ms * 1e-3) / machine(result.threads).flops)
+                 : Json(nullptr)}};
   json.update(result.more);
   if (!settings_.as_json) print_text(row(json));
   results_.push_back(std::move(json));
@@ -173,12 +188,9 @@ int BenchReport::close(const Json& more) {
                       {"fma_peak_gflops", machine.flops * 1e-9},
                       {"copy_gbps", machine.bytes_per_second * 1e-9}});
   }
-  Json document{{"device", device_name(settings_)},
-                {"date", now_utc()},
-                {"commit", kCommit},
-                {"clock", settings_.clock == Clock::wall ? "wall" : "cpu"},
-                {"machine", limits},
-                {"results", results_}};
+  Json document{{"device", name_},   {"date", now_utc()},
+                {"commit", kCommit}, {"clock", settings_.clock == Clock::wall ? "wall" : "cpu"},
+                {"machine", limits}, {"results", results_}};
   document.update(more);
   print_json(document);
   return kDone;

@@ -18,7 +18,8 @@
 
 namespace apps {
 
-// Limits of the cores in use, measured at the start of every benchmark.
+// Limits of the cores in use, measured at the start of every benchmark; of a GPU, the copy measured
+// and the products of the type as its vendor's library makes them (0: not known).
 struct Machine {
   double flops = 0;             // multiply-add peak, FLOP/s
   double bytes_per_second = 0;  // copy: read + written
@@ -31,6 +32,7 @@ struct BenchSettings {
   Rounds rounds;
   Clock clock = Clock::wall;
   bool as_json = false;
+  base::Device place() const { return base::parse_device(device); }
 };
 void add_bench_options(Command& command);
 BenchSettings bench_settings(const Arguments& arguments);
@@ -57,6 +59,7 @@ class BenchReport {
 
  private:
   BenchSettings settings_;
+  std::string name_;                 // of the device
   std::map<int, Machine> machines_;  // by threads
   Json results_ = Json::array();
 };

@@ -10,6 +10,8 @@ struct Times {
   double median_ms = 0, min_ms = 0;
 };
 
+Times times_of(std::vector<double> milliseconds);  // at least one
+
 struct Rounds {
   int warmup = 2, repeat = 15;
 };

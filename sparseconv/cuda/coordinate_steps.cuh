@@ -29,6 +29,25 @@ struct SetCount {
   }
 };
 
+// One cell a batch entry.
+struct FillGlobal {
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  CoordinateView set;
+  std::int32_t batch_size;
+  std::int32_t capacity(int) const { return set.capacity; }
+  SPARSECONV_DEVICE std::int32_t size(int) const {
+    return batch_size <= set.capacity ? batch_size : set.capacity;
+  }
+  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
+    if (!is_active) return;
+    Key key = static_cast<Key>(i) << (3 * kAxisBits);
+    for (int axis = 0; axis < 3; ++axis)
+      key |= spread_bits(static_cast<std::uint32_t>(kAxisBias)) << axis;
+    set.keys[i] = key;
+    if (i == 0) *set.count = batch_size;
+  }
+};
+
 // Levels made from one set by halving again and again. A bit for each row of the source says
 // whether it is the first below a row of a level; one scan over the words of bits numbers the rows
 // of all levels.

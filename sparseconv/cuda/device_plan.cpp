@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "sparseconv/cuda/voxel_steps.cuh"
+
 namespace sparseconv::cuda {
 namespace {
 
 using Kind = PlanStep::Kind;
-
-void check_steps(const Plan& plan) {
-  for (const PlanStep& step : plan.steps) {
-    ENSURE(step.kind != Kind::merge, "node '", step.node,
-           "': merging levels is not available on CUDA");
-    ENSURE(step.kind != Kind::devoxelize || (!step.trilinear && step.input_level == 0), "node '",
-           step.node, "': on CUDA, devoxelize takes the nearest voxel of the input's level only");
-  }
-}
 
 std::int64_t rounded_up(std::int64_t channels, std::int64_t multiple) {
   return (channels + multiple - 1) / multiple * multiple;
@@ -101,8 +94,15 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options)
       device(options.device.index),
       dtype(options.dtype),
       storage(options.dtype == base::DType::tf32 ? base::DType::f32 : options.dtype),
+      caches_maps(options.cache_maps),
+      label_output(options.label_output),
+      row_bound(options.row_bound),
       padded_input(padded_input_channels(p, options.dtype)) {
-  check_steps(plan);
+  const auto& voxels = options.voxelize;
+  if (voxels && !voxels->features.empty() &&
+      voxels->features.size() <= static_cast<std::size_t>(kMaxFeatures)) {
+    voxelize = voxels;
+  }
   if (dtype != base::DType::f32) {
     for (PlanBuffer& buffer : plan.buffers) buffer.channels = rounded_up(buffer.channels, 8);
   }
@@ -118,9 +118,7 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options)
   for (std::size_t level = 0; level < plan.levels.size(); ++level) {
     using LevelKind = Level::Kind;
     const LevelKind kind = plan.levels[level].kind;
-    const bool has_set =
-        plan.is_level_used[level] &&
-        (kind == LevelKind::input || kind == LevelKind::strided || kind == LevelKind::generative);
+    const bool has_set = plan.is_level_used[level] && kind != LevelKind::points;
     set_of_level.push_back(has_set ? static_cast<int>(levels_of_sets.size()) : -1);
     if (has_set) levels_of_sets.push_back(static_cast<int>(level));
   }

@@ -20,8 +20,12 @@ struct DevicePlan {
   std::vector<gemm_core::cuda::ConvWeights> weights;  // of each step; empty where it has none
   std::vector<gemm_core::Epilogue> epilogues;         // of each step, without operands of `add`
   std::deque<base::cuda::Buffer<float>> constants;    // what epilogues point to
-  std::vector<int> set_of_level;                      // -1: no coordinates on the device
-  std::vector<int> levels_of_sets;                    // level of a set
+  bool caches_maps;
+  int label_output;  // index into plan.outputs, or -1
+  std::int64_t row_bound;
+  std::optional<VoxelizeOptions> voxelize;  // where clouds can be voxelised on the device
+  std::vector<int> set_of_level;            // -1: no coordinates on the device
+  std::vector<int> levels_of_sets;          // level of a set
   // The frame's features stand in a buffer of their own with rows padded by zeros to this many
   // channels, so that the first layer's rows are whole 16-byte chunks; 0: they stand in the plan's
   // buffer.

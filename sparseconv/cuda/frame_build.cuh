@@ -7,12 +7,33 @@ namespace sparseconv::cuda {
 
 namespace stages {
 
+// Bounds of a union: the smallest that hold every part; none where a part has none.
+inline std::optional<SpatialShape> merged_shape(
+    const SetSpec& set, const std::vector<std::optional<SpatialShape>>& shapes) {
+  SpatialShape merged{1, 1, 1};
+  for (const SetSpec::Part& part : set.parts) {
+    const auto& shape = shapes[static_cast<std::size_t>(part.source)];
+    if (!shape) return std::nullopt;
+    for (std::size_t a = 0; a < 3; ++a)
+      merged[a] = std::max(merged[a], ((*shape)[a] - 1) * part.geometry.stride[a] + 1);
+  }
+  return merged;
+}
+
 // Bounds of each set of a frame.
 inline std::vector<std::optional<SpatialShape>> shapes_of(
     const FrameSpec& spec, const std::optional<SpatialShape>& input) {
   std::vector<std::optional<SpatialShape>> shapes{input};
   for (std::size_t s = 1; s < spec.sets.size(); ++s) {
     const SetSpec& set = spec.sets[s];
+    if (set.kind == SetSpec::Kind::global) {
+      shapes.push_back(input ? std::optional(SpatialShape{1, 1, 1}) : std::nullopt);
+      continue;
+    }
+    if (set.kind == SetSpec::Kind::merged) {
+      shapes.push_back(merged_shape(set, shapes));
+      continue;
+    }
     const auto& source = shapes[static_cast<std::size_t>(set.source)];
     if (!source) {
       shapes.emplace_back();
@@ -32,18 +53,19 @@ inline int bits_for_batches(std::int32_t batch_size) {
 template <class Runner>
 void build_general(Runner& runner, const FrameLayout& frame, const SetStage& stage,
                    const std::optional<SpatialShape>& shape, std::int32_t batch_size) {
-  const CoordinateView& source = frame.sets[static_cast<std::size_t>(stage.source)];
   const CoordinateView& set = frame.sets[static_cast<std::size_t>(stage.sets.front())];
-  MarkOutputs mark{.source = source,
-                   .set = set,
-                   .geometry = stage.geometry,
-                   .shape = {},
-                   .is_bounded = shape.has_value(),
-                   .is_strided = stage.is_strided,
-                   .errors = stage.errors,
-                   .full = stage.full};
-  for (std::size_t a = 0; a < 3 && shape; ++a) mark.shape[a] = (*shape)[a];
-  runner.run(mark);
+  for (const SetSpec::Part& part : stage.parts) {
+    MarkOutputs mark{.source = frame.sets[static_cast<std::size_t>(part.source)],
+                     .set = set,
+                     .geometry = part.geometry,
+                     .shape = {},
+                     .is_bounded = shape.has_value(),
+                     .is_strided = stage.is_strided,
+                     .errors = stage.errors,
+                     .full = stage.full};
+    for (std::size_t a = 0; a < 3 && shape; ++a) mark.shape[a] = (*shape)[a];
+    runner.run(mark);
+  }
   runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks});
   const int id_bits = 3 * kAxisBits - kBlockBits + bits_for_batches(batch_size);
   const auto sorted = runner.sort(Sorted<Key>{stage.ids, stage.slots},
@@ -108,7 +130,12 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
   }
   const auto shapes = stages::shapes_of(spec, input.spatial_shape);
   for (const SetStage& stage : frame.stages) {
-    if (!stage.is_pyramid) {
+    if (stage.kind == SetStage::Kind::global) {
+      const auto set = static_cast<std::size_t>(stage.sets.front());
+      runner.run(FillGlobal{frame.sets[set], input.batch_size});
+      continue;
+    }
+    if (stage.kind == SetStage::Kind::general) {
       stages::build_general(runner, frame, stage,
                             shapes[static_cast<std::size_t>(stage.sets.front())], input.batch_size);
       continue;

@@ -53,13 +53,19 @@ class Planner {
     stage_of_.assign(spec_.sets.size(), -1);
     for (int s = 0; s < static_cast<int>(sets); ++s) {
       CoordinateView& set = frame_.sets[at(s)];
-      const bool is_sorted_source = s == 0 || is_halved(s);
+      const bool is_global = spec_.sets[at(s)].kind == SetSpec::Kind::global;
+      const bool is_sorted_source = s == 0 || is_halved(s) || is_global;
       set.capacity = static_cast<std::int32_t>(aligned(capacity_.rows[at(s)]));
       set.keys = frame_.arena.take<Key>(Arena::plain, set.capacity);
       set.count = frame_.status == nullptr ? nullptr : frame_.status + s;
       set.table = take_table(frame_.arena, set.capacity);
       if (s == 0 && !capacity_.is_input_sorted) place_unsorted(set);
-      if (s > 0) is_halved(s) ? add_level(s) : add_general(s);
+      if (is_global) {
+        stage_of_[at(s)] = static_cast<int>(frame_.stages.size());
+        frame_.stages.push_back({.kind = SetStage::Kind::global, .sets = {s}});
+      } else if (s > 0) {
+        is_halved(s) ? add_level(s) : add_general(s);
+      }
       if (is_sorted_source) frame_.tabled.push_back(set);
     }
   }
@@ -75,14 +81,13 @@ class Planner {
     const int source = spec_.sets[at(s)].source;
     const CoordinateView& below = frame_.sets[at(source)];
     int stage = stage_of_[at(source)];
-    const bool goes_on = stage >= 0 && frame_.stages[at(stage)].is_pyramid &&
+    const bool goes_on = stage >= 0 && frame_.stages[at(stage)].kind == SetStage::Kind::pyramid &&
                          frame_.stages[at(stage)].sets.back() == source &&
                          frame_.stages[at(stage)].pyramid.depth < kMaxHalvings;
     if (!goes_on) {
       stage = static_cast<int>(frame_.stages.size());
       SetStage& made = frame_.stages.emplace_back();
-      made.is_pyramid = true;
-      made.source = source;
+      made.kind = SetStage::Kind::pyramid;
       made.pyramid.source = below;
       made.level_rows = frame_.arena.take<LevelRows>(Arena::plain, below.capacity / kWarp);
       made.pyramid.bits = frame_.arena.take<LevelBits>(Arena::zeros, below.capacity / kWarp);
@@ -105,8 +110,8 @@ class Planner {
     stage_of_[at(s)] = static_cast<int>(frame_.stages.size());
     SetStage& stage = frame_.stages.emplace_back();
     stage.sets = {s};
-    stage.source = spec.source;
-    stage.geometry = spec.geometry;
+    stage.parts = spec.parts;
+    if (spec.kind != SetSpec::Kind::merged) stage.parts = {{spec.source, spec.geometry}};
     stage.is_strided = spec.kind == SetSpec::Kind::strided;
     const std::int64_t slots = frame_.sets[at(s)].table.slots;
     stage.ids = arena.take<Key>(Arena::ones, slots);
@@ -259,6 +264,17 @@ class Planner {
   std::vector<int> stage_of_;
 };
 
+void check_parts(const SetSpec& set, int s) {
+  ENSURE(!set.parts.empty(), "frame maps: set ", s, " merges nothing");
+  for (const SetSpec::Part& part : set.parts) {
+    ENSURE(part.source >= 0 && part.source < s, "frame maps: set ", s, " is made from set ",
+           part.source);
+    part.geometry.check("frame maps");
+    ENSURE(part.geometry.taps() == 1 && part.geometry.padding == (std::array{0, 0, 0}),
+           "frame maps: set ", s, " merges by a geometry with taps or padding");
+  }
+}
+
 void check_map(const FrameSpec& spec, int m) {
   const MapSpec& map = spec.maps[at(m)];
   const int sets = static_cast<int>(spec.sets.size());
@@ -288,7 +304,11 @@ void check_spec(const FrameSpec& spec) {
     const SetSpec& set = spec.sets[at(s)];
     ENSURE((set.kind == SetSpec::Kind::input) == (s == 0), "frame maps: set ", s,
            ": set 0 alone is the input");
-    if (s == 0) continue;
+    if (s == 0 || set.kind == SetSpec::Kind::global) continue;
+    if (set.kind == SetSpec::Kind::merged) {
+      check_parts(set, s);
+      continue;
+    }
     ENSURE(set.source >= 0 && set.source < s, "frame maps: set ", s, " is made from set ",
            set.source);
     set.geometry.check("frame maps");

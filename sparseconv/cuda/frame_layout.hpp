@@ -10,15 +10,14 @@
 
 namespace sparseconv::cuda {
 
-// Levels by halving, or one general set.
+// Levels by halving, one general set, or one global set.
 struct SetStage {
+  enum class Kind : std::uint8_t { pyramid, general, global } kind = Kind::general;
   std::vector<int> sets;
   Pyramid pyramid{};                // limits are filled in a frame
   LevelRows* level_rows = nullptr;  // [source capacity / kWarp]
-  bool is_pyramid = false;
   // General.
-  int source = 0;
-  ConvGeometry geometry;
+  std::vector<SetSpec::Part> parts;
   bool is_strided = true;
   Key *ids = nullptr, *sorted_ids = nullptr;
   std::int32_t *slots = nullptr, *sorted_slots = nullptr, *sums = nullptr, *blocks = nullptr,

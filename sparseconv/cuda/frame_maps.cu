@@ -44,9 +44,9 @@ void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) {
   const Arena& arena = frame.arena;
   CUDA_CHECK(cudaMemsetAsync(arena.begin(Arena::ones), 0xff, arena.used()[Arena::ones], stream));
   CUDA_CHECK(cudaMemsetAsync(arena.begin(Arena::zeros), 0, arena.used()[Arena::zeros], stream));
-  Key* keys = first.rows != nullptr ? frame.input_keys : first.keys;
-  if (input.rows > 0) {
-    CUDA_CHECK(cudaMemcpyAsync(keys, input.keys, static_cast<std::size_t>(input.rows) * sizeof(Key),
+  if (input.rows > 0 && input.keys != nullptr) {
+    CUDA_CHECK(cudaMemcpyAsync(input_keys(), input.keys,
+                               static_cast<std::size_t>(input.rows) * sizeof(Key),
                                cudaMemcpyDefault, stream));
   }
   DeviceRunner runner(impl_->scratch, stream);
@@ -77,6 +77,13 @@ DeviceMapView FrameMaps::view(int map) const {
   return view;
 }
 
+CoordinateView FrameMaps::set(int set) const {
+  return impl_->frame.sets.at(static_cast<std::size_t>(set));
+}
+Key* FrameMaps::input_keys() {
+  const CoordinateView& first = impl_->frame.sets.front();
+  return first.rows != nullptr ? impl_->frame.input_keys : first.keys;
+}
 const Key* FrameMaps::keys(int set) const {
   return impl_->frame.sets.at(static_cast<std::size_t>(set)).keys;
 }

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "sparseconv/cuda/block_table.cuh"
 #include "sparseconv/cuda/device_map.cuh"
 #include "sparseconv/kernel_map.hpp"
 
@@ -26,12 +27,21 @@ enum class RowOrder : std::uint8_t { none, single, planes };  // device_map.cuh
 
 struct SetSpec {
   enum class Kind : std::uint8_t {
-    input,
+    input,  // set 0 alone
     strided,
-    generative
-  } kind = Kind::input;  // set 0 alone is the input
-  int source = -1;       // a set of a lower index
+    generative,
+    merged,  // union of `parts`
+    global,  // one cell a batch entry, [b, 0, 0, 0]
+  } kind = Kind::input;
+  int source = -1;  // a set of a lower index
   ConvGeometry geometry;
+  // Cells of a set of a lower index, their coordinates multiplied by the stride of a geometry of
+  // one tap without padding.
+  struct Part {
+    int source = -1;
+    ConvGeometry geometry;
+  };
+  std::vector<Part> parts;
 };
 
 struct MapSpec {
@@ -55,7 +65,8 @@ struct FrameCapacity {
 };
 
 struct FrameKeys {
-  const Key* keys = nullptr;  // host (pinned where the copy shall not wait) or device
+  const Key* keys = nullptr;  // host (pinned where the copy shall not wait) or device; null: they
+                              // stand in input_keys() already
   std::int64_t rows = 0;      // at most the capacity of set 0
   const std::int32_t* device_rows =
       nullptr;  // the number where only the device knows it; `rows` is then its bound
@@ -74,7 +85,9 @@ class FrameMaps {
   void build(const FrameKeys& keys, cudaStream_t stream);
 
   DeviceMapView view(int map) const;
-  const Key* keys(int set) const;  // device, ascending; in row order where the input is sorted
+  CoordinateView set(int set) const;  // device pointers; look-ups by its table give ranks
+  Key* input_keys();                  // device [row_capacity(0)]: where keys go, in row order
+  const Key* keys(int set) const;     // device, ascending; in row order where the input is sorted
   const std::int32_t* rank_to_row(int set) const;  // device; null: the same
   const std::int32_t* status() const;  // device [status_size()]: rows of each set, then errors
   std::size_t status_size() const;

@@ -1,35 +1,11 @@
 #include "sparseconv/cuda/frame_runner.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
+
+#include "sparseconv/cuda/room.hpp"
 
 namespace sparseconv::cuda {
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-base::ConstTensorView constant(const base::TensorView& v) {
-  return {v.data, v.dtype, v.device, v.shape, v.stride};
-}
-
-// Room for frames a little larger than the one that asks, so that few frames prepare anew.
-std::int64_t with_room(std::int64_t rows) { return (rows + rows / 4 + 1023) / 1024 * 1024; }
-
-template <class Buffer>
-void make_room(Buffer& buffer, std::size_t count) {
-  if (buffer.size() >= count) return;
-  buffer.reset();
-  buffer = Buffer(count);
-}
-
-CoordinatesPtr one_row_a_batch_entry(std::int32_t batch_size) {
-  std::vector<Key> keys;
-  for (std::int32_t b = 0; b < batch_size; ++b) keys.push_back(pack({b, 0, 0, 0}));
-  return Coordinates::from_sorted_keys(std::move(keys),
-                                       {.batch_size = batch_size, .spatial_shape = std::nullopt});
-}
-
-}  // namespace
 
 FrameRunner::FrameRunner(const DevicePlan& device_plan)
     : device_plan_(device_plan),
@@ -40,12 +16,65 @@ FrameRunner::FrameRunner(const DevicePlan& device_plan)
       after_network_(base::cuda::Event::create()) {}
 
 void FrameRunner::run(const FrameInput& input, FrameOutput& output) {
-  const FrameShape wanted = shape_for(input);
+  const Coordinates& coordinates = *input.voxels.coordinates;
+  const FrameFacts facts{.rows = input.voxels.rows(),
+                         .points = input.points(),
+                         .batch_size = coordinates.batch_size(),
+                         .spatial_shape = coordinates.spatial_shape(),
+                         .coordinates = input.voxels.coordinates,
+                         .has_points = input.has_points,
+                         .features = input.voxels.features.dtype()};
+  const auto sizes = run_frame(
+      facts, [&] { copy_in(input); }, output);
+  collect(facts, sizes, output);
+  if (device_plan_.caches_maps) cached_ = facts.coordinates;
+}
+
+bool FrameRunner::run_clouds(std::span<const io::Cloud* const> clouds, FrameOutput& output,
+                             CloudVoxels& voxels) {
+  using Clock = std::chrono::steady_clock;
+  FrameFacts facts{.batch_size = static_cast<std::int32_t>(clouds.size()),
+                   .spatial_shape = device_plan_.voxelize->spatial_shape,
+                   .coordinates = nullptr,
+                   .has_points = true};
+  for (const io::Cloud* cloud : clouds) facts.points += cloud->size();
+  facts.rows = facts.points;
+  const auto start = Clock::now();
+  const auto sizes = run_frame(
+      facts,
+      [&] {
+        voxelizer_->upload(clouds, stream_.get());
+        output.timing.voxelize =
+            std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      },
+      output);
+  const auto outcome =
+      voxelizer_->check({host_status_.data() + maps_->status_size() + plan_.checks.size(),
+                         voxelizer_->status_size()});
+  const bool has_replaced =
+      std::any_of(outcome.replaced.begin(), outcome.replaced.end(), [](auto n) { return n > 0; });
+  const bool has_warnings = outcome.non_finite > 0 || has_replaced || outcome.voxels == 0;
+  // What is counted for all clouds together cannot be said of each.
+  if (outcome.misfits > 0 || outcome.has_overflow || (has_warnings && clouds.size() > 1))
+    return false;
+  collect_voxels(clouds, outcome, voxels);
+  facts.rows = outcome.voxels;
+  facts.coordinates = voxels.coordinates;
+  collect(facts, sizes, output);
+  return true;
+}
+
+FrameMaps::Sizes FrameRunner::run_frame(const FrameFacts& facts,
+                                        const std::function<void()>& upload, FrameOutput& output) {
+  const FrameShape wanted = shape_for(facts);
   if (!is_prepared_for(wanted)) prepare(wanted);
   // A level that outgrew its bound shows at the end of the frame only; then the frame runs again
   // with larger bounds. What derives from that level may turn out larger still.
-  for (FrameMaps::Sizes sizes = enqueue(input, output); sizes.exceeds;
-       sizes = enqueue(input, output)) {
+  for (;;) {
+    output.warnings.clear();
+    upload();
+    FrameMaps::Sizes sizes = enqueue(facts, output);
+    if (!sizes.exceeds) return sizes;
     FrameShape larger = shape_;
     for (std::size_t set = 0; set < sizes.rows.size(); ++set) {
       std::int64_t& rows = larger.rows[at(device_plan_.levels_of_sets[set])];
@@ -55,36 +84,25 @@ void FrameRunner::run(const FrameInput& input, FrameOutput& output) {
   }
 }
 
-FrameMaps::Sizes FrameRunner::enqueue(const FrameInput& input, FrameOutput& output) {
-  const cudaStream_t stream = stream_.get();
-  copy_in(input);
-  begin_.record(stream);
-  maps_->build({.keys = host_keys_.data(),
-                .rows = input.voxels.rows(),
-                .device_rows = nullptr,
-                .batch_size = shape_.batch_size,
-                .spatial_shape = shape_.spatial_shape},
-               stream);
-  for (const auto& [level, table] : identities_) fill_identity(table, rows_of(level), stream);
-  gemm_core::cuda::build_tile_schedules(schedule_jobs_, stream);
-  after_maps_.record(stream);
-
-  const base::Dims shape{input.voxels.rows(), plan_.input.channels};
-  const base::Device device{base::Device::Kind::cuda, device_plan_.device};
-  elementwise({features_.data(), input.voxels.features.dtype(), device, shape,
-               base::row_major_strides(shape)},
-              {}, destination(plan_.input), {nullptr, input.voxels.rows()}, stream);
-  if (!output.after_step) {
-    network_.launch(stream);
-  } else {
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-      steps_[s](stream);
-      stream_.synchronize();
-      output.after_step(s);
+FrameMaps::Sizes FrameRunner::enqueue(const FrameFacts& facts, FrameOutput& output) {
+  const auto coordinates = std::exchange(cached_, nullptr);
+  const bool has_maps = coordinates != nullptr && coordinates == facts.coordinates;
+  if (has_maps && !output.after_step) {
+    if (!network_) {
+      network_ = base::cuda::Graph::capture(stream_.get(), [&] {
+        launch_input(stream_.get());
+        for (const Launch& step : steps_) step(stream_.get());
+        launch_outputs(stream_.get());
+      });
     }
+    begin_.record(stream_.get());
+    after_maps_.record(stream_.get());
+    network_.launch(stream_.get());
+    after_network_.record(stream_.get());
+  } else {
+    launch_frame(facts, output);
   }
-  after_network_.record(stream);
-  copy_out(input.voxels.rows(), input.points());
+  copy_out(facts);
   stream_.synchronize();
 
   const std::size_t status_size = maps_->status_size();
@@ -94,188 +112,175 @@ FrameMaps::Sizes FrameRunner::enqueue(const FrameInput& input, FrameOutput& outp
     ENSURE(host_status_.data()[status_size + i] == 0, "node '", plan_.checks[i].node,
            "': its inputs stand on different coordinates");
   }
-  collect(input, sizes, output);
   output.timing.maps = base::cuda::elapsed_ms(begin_, after_maps_);
   output.timing.network = base::cuda::elapsed_ms(after_maps_, after_network_);
-  output.memory = {device_plan_.weight_bytes(), maps_->nbytes(),
-                   static_cast<std::int64_t>(arena_.nbytes()), placement_.largest_two, 0};
+  output.memory = {.weights = device_plan_.weight_bytes(),
+                   .maps = maps_->nbytes() + (voxelizer_ ? voxelizer_->nbytes() : 0),
+                   .activations = static_cast<std::int64_t>(arena_.nbytes()),
+                   .largest_two_tensors = placement_.largest_two,
+                   .device = base::cuda::memory_use(device_plan_.device).peak};
   return sizes;
 }
 
-void FrameRunner::copy_in(const FrameInput& input) {
+// One graph; where each step is to be timed, or the frame is larger than the graphs that were
+// asked for, one launch after the other.
+void FrameRunner::launch_frame(const FrameFacts& facts, FrameOutput& output) {
   const cudaStream_t stream = stream_.get();
-  const std::int64_t rows = input.voxels.rows();
-  const base::Tensor& features = input.voxels.features;
-  const auto bytes = at(features.nbytes());
-  make_room(host_features_, bytes);
-  make_room(features_, bytes);
-  make_room(host_keys_, at(rows));
-  if (bytes > 0) {
-    std::memcpy(host_features_.data(), features.data(), bytes);
-    CUDA_CHECK(cudaMemcpyAsync(features_.data(), host_features_.data(), bytes,
-                               cudaMemcpyHostToDevice, stream));
+  if (shape_.is_captured && !output.after_step) {
+    frame_.launch(stream);
+    return;
   }
-  const auto keys = input.voxels.coordinates->keys();
-  std::copy(keys.begin(), keys.end(), host_keys_.data());
-  if (plan_.needs_points) {
-    // Rows that the bound has beyond the frame's points are absent.
-    CUDA_CHECK(cudaMemsetAsync(point_rows_.data(), 0xff, point_rows_.nbytes(), stream));
-    std::vector<std::int64_t> own(input.has_points ? 0 : at(rows));
-    for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i);
-    const std::int64_t* from = input.has_points ? input.point_rows.data() : own.data();
-    if (input.points() > 0) {
-      // From pageable memory: the call returns when the values have been taken.
-      CUDA_CHECK(cudaMemcpyAsync(point_rows_.data(), from,
-                                 at(input.points()) * sizeof(std::int64_t), cudaMemcpyHostToDevice,
-                                 stream));
-    }
+  if (!shape_.is_captured) {
+    output.warnings.push_back(base::concat(facts.rows,
+                                           facts.coordinates == nullptr ? " points" : " voxels",
+                                           " are more than the bound of ", device_plan_.row_bound,
+                                           " rows of the captured frame: run without it"));
   }
-  make_room(host_status_, maps_->status_size() + plan_.checks.size());
-  make_room(mismatches_, plan_.checks.size());
+  begin_.record(stream);
+  launch_maps(stream);
+  after_maps_.record(stream);
+  launch_input(stream);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    steps_[s](stream);
+    if (!output.after_step) continue;
+    stream_.synchronize();
+    output.after_step(s);
+  }
+  launch_outputs(stream);
+  after_network_.record(stream);
 }
 
-void FrameRunner::copy_out(std::int64_t input_rows, std::int64_t points) {
-  const cudaStream_t stream = stream_.get();
-  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+void FrameRunner::launch_maps(cudaStream_t stream) {
+  if (shape_.is_cloud) voxelizer_->build(shape_.batch_size, stream);
+  maps_->build({.keys = nullptr,
+                .rows = shape_.rows[0],
+                .device_rows = shape_.is_cloud ? voxelizer_->row_count() : sizes_.data(),
+                .batch_size = shape_.batch_size,
+                .spatial_shape = shape_.spatial_shape},
+               stream);
+  std::vector<IdentityJob> identities;
+  for (const auto& [level, table] : identities_) identities.push_back({table, rows_of(level)});
+  fill_identities(identities, stream);
+  gemm_core::cuda::build_tile_schedules(schedule_jobs_, stream);
+}
+
+void FrameRunner::launch_input(cudaStream_t stream) {
+  if (plan_.input.buffer < 0) return;
+  const base::Dims shape{shape_.rows[0], plan_.input.channels};
+  const base::Device device{base::Device::Kind::cuda, device_plan_.device};
+  const void* features = features_.data();
+  if (shape_.is_cloud) features = voxelizer_->features();
+  elementwise({features, shape_.features, device, shape, base::row_major_strides(shape)}, {},
+              destination(plan_.input), rows_of(0), stream);
+}
+
+// Values as fp32, or classes, where copies out find them; checks.
+void FrameRunner::launch_outputs(cudaStream_t stream) {
+  for (std::size_t i = 0; i < plan_.outputs.size() && !gives_labels(); ++i) {
     const PlanOutput& planned = plan_.outputs[i];
-    OutputMemory& memory = outputs_[i];
-    std::size_t count = memory.device.size();
-    if (!planned.is_dense) {
-      const Level::Kind kind = plan_.levels[at(planned.level)].kind;
-      const std::int64_t bound = kind == Level::Kind::input    ? input_rows
-                                 : kind == Level::Kind::points ? points
-                                                               : shape_.rows[at(planned.level)];
-      count = at(bound * planned.channels);
-      const base::Dims shape{bound, planned.channels};
-      const base::TensorView to{memory.device.data(),
-                                base::DType::f32,
-                                {base::Device::Kind::cuda, device_plan_.device},
-                                shape,
-                                base::row_major_strides(shape)};
-      RowCount rows = rows_of(planned.level);
-      rows.bound = bound;
-      elementwise(constant(view(planned.value)), {}, {to, false}, rows, stream);
-      if (memory.keys.size() > 0) {
-        CUDA_CHECK(cudaMemcpyAsync(memory.keys.data(),
-                                   maps_->keys(device_plan_.set_of_level[at(planned.level)]),
-                                   memory.keys.nbytes(), cudaMemcpyDeviceToHost, stream));
-      }
-    }
-    if (count > 0) download(memory.host.data(), memory.device, count, stream);
+    if (planned.is_dense) continue;
+    const base::Dims shape{shape_.rows[at(planned.level)], planned.channels};
+    const base::TensorView to{outputs_[i].device.data(),
+                              base::DType::f32,
+                              {base::Device::Kind::cuda, device_plan_.device},
+                              shape,
+                              base::row_major_strides(shape)};
+    elementwise(constant(view(planned.value)), {}, {to, false}, rows_of(planned.level), stream);
   }
-  if (!plan_.checks.empty()) {
-    CUDA_CHECK(cudaMemsetAsync(mismatches_.data(), 0, mismatches_.nbytes(), stream));
-    for (std::size_t i = 0; i < plan_.checks.size(); ++i) {
-      compare_levels(level_view(plan_.checks[i].first), level_view(plan_.checks[i].second),
-                     mismatches_.data() + i, stream);
-    }
-    download(host_status_.data() + maps_->status_size(), mismatches_, plan_.checks.size(), stream);
+  if (gives_labels()) {
+    const PlanOutput& scores = plan_.outputs[at(device_plan_.label_output)];
+    label_points({.scores = constant(view(scores.value)),
+                  .points = point_rows(),
+                  .by_point = plan_.levels[at(scores.level)].kind == Level::Kind::points},
+                 classes_.data(), stream);
   }
-  CUDA_CHECK(cudaMemcpyAsync(host_status_.data(), maps_->status(),
-                             maps_->status_size() * sizeof(std::int32_t), cudaMemcpyDeviceToHost,
-                             stream));
-}
-
-void FrameRunner::collect(const FrameInput& input, const FrameMaps::Sizes& sizes,
-                          FrameOutput& output) const {
-  output.outputs.assign(plan_.outputs.size(), {});
-  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
-    const PlanOutput& planned = plan_.outputs[i];
-    const OutputMemory& memory = outputs_[i];
-    const Level::Kind kind = plan_.levels[at(planned.level)].kind;
-    Output& out = output.outputs[i];
-    out.node = planned.node;
-    base::Tensor values;
-    if (planned.is_dense) {
-      const auto [width, height, depth] = *spatial_shape_of(planned.level);
-      const std::int64_t cells = depth * height * width * shape_.batch_size;
-      const std::int64_t channels =
-          cells == 0 ? planned.channels : static_cast<std::int64_t>(memory.host.size()) / cells;
-      out.dense = base::Tensor::empty({shape_.batch_size, channels * depth, height, width},
-                                      base::DType::f32);
-      if (out.dense.numel() > 0)
-        std::memcpy(out.dense.data(), memory.host.data(), at(out.dense.nbytes()));
-      continue;
-    }
-    const int set = device_plan_.set_of_level[at(planned.level)];
-    const std::int64_t rows = kind == Level::Kind::points ? input.points()
-                              : set >= 0                  ? sizes.rows[at(set)]
-                                                          : shape_.rows[at(planned.level)];
-    out.sparse.features = base::Tensor::empty({rows, planned.channels}, base::DType::f32);
-    if (rows > 0)
-      std::memcpy(out.sparse.features.data(), memory.host.data(), at(out.sparse.features.nbytes()));
-    out.per_point = kind == Level::Kind::points;
-    out.on_input = planned.level == 0;
-    if (kind == Level::Kind::input) {
-      out.sparse.coordinates = input.voxels.coordinates;
-    } else if (kind == Level::Kind::global) {
-      out.sparse.coordinates = one_row_a_batch_entry(shape_.batch_size);
-    } else if (set >= 0) {
-      out.sparse.coordinates = Coordinates::from_sorted_keys(
-          {memory.keys.data(), memory.keys.data() + rows},
-          {.batch_size = shape_.batch_size, .spatial_shape = spatial_shape_of(planned.level)});
-    }
+  if (shape_.is_cloud && shape_.batch_size > 1)
+    count_batch_rows(level_view(0), shape_.batch_size, batch_rows_.data(), stream);
+  if (plan_.checks.empty()) return;
+  CUDA_CHECK(cudaMemsetAsync(mismatches_.data(), 0, mismatches_.nbytes(), stream));
+  for (std::size_t i = 0; i < plan_.checks.size(); ++i) {
+    compare_levels(level_view(plan_.checks[i].first), level_view(plan_.checks[i].second),
+                   mismatches_.data() + i, stream);
   }
 }
 
-FrameShape FrameRunner::shape_for(const FrameInput& input) const {
-  const Coordinates& coordinates = *input.voxels.coordinates;
+FrameShape FrameRunner::shape_for(const FrameFacts& facts) const {
   FrameShape shape;
-  shape.batch_size = coordinates.batch_size();
-  shape.spatial_shape = coordinates.spatial_shape();
-  shape.is_sorted = coordinates.is_sorted();
+  shape.batch_size = facts.batch_size;
+  shape.spatial_shape = facts.spatial_shape;
+  shape.is_sorted = facts.coordinates == nullptr || facts.coordinates->is_sorted();
+  shape.has_points = facts.has_points;
+  shape.is_cloud = facts.coordinates == nullptr;
+  shape.features = facts.features;
+  shape.points = with_room(facts.points);
+  const std::int64_t bound = device_plan_.row_bound;
+  shape.is_captured = bound == 0 || facts.rows <= bound;
+  const bool has_bound = bound > 0 && shape.is_captured;
+  const std::int64_t rows = has_bound ? bound : with_room(facts.rows);
+  if (has_bound) shape.points = std::max(shape.points, bound);
   for (std::size_t i = 0; i < plan_.levels.size(); ++i) {
     const Level& level = plan_.levels[i];
     const std::int64_t source = level.source >= 0 ? shape.rows[at(level.source)] : 0;
-    std::int64_t rows = 0;
+    std::int64_t of_level = 0;
     switch (level.kind) {
       case Level::Kind::input:
-        rows = with_room(input.voxels.rows());
+        of_level = rows;
         break;
       case Level::Kind::strided:
         // A cell per input where windows do not overlap; else a guess that most scans stay under.
-        rows = level.geometry.kernel == level.geometry.stride ? source : with_room(source * 2);
+        of_level = level.geometry.kernel == level.geometry.stride ? source : with_room(source * 2);
         break;
       case Level::Kind::generative:
-        rows = with_room(source * std::min(level.geometry.taps(), 8));
+        of_level = with_room(source * std::min(level.geometry.taps(), 8));
         break;
       case Level::Kind::global:
-        rows = shape.batch_size;
+        of_level = shape.batch_size;
         break;
       case Level::Kind::points:
-        rows = with_room(input.points());
+        of_level = facts.has_points ? shape.points : rows;
         break;
       case Level::Kind::merged:
+        for (const Level::Part& part : level.parts) of_level += shape.rows[at(part.level)];
         break;
     }
-    shape.rows.push_back(plan_.is_level_used[i] ? rows : 0);
+    shape.rows.push_back(plan_.is_level_used[i] ? of_level : 0);
   }
   return shape;
 }
 
 bool FrameRunner::is_prepared_for(const FrameShape& shape) const {
-  if (!is_prepared_ || shape.batch_size != shape_.batch_size ||
-      shape.spatial_shape != shape_.spatial_shape || shape.is_sorted != shape_.is_sorted) {
-    return false;
-  }
+  const bool is_same_kind =
+      is_prepared_ && shape.batch_size == shape_.batch_size &&
+      shape.spatial_shape == shape_.spatial_shape && shape.is_sorted == shape_.is_sorted &&
+      shape.has_points == shape_.has_points && shape.is_cloud == shape_.is_cloud &&
+      shape.features == shape_.features && shape.is_captured == shape_.is_captured;
   // The rows asked for have room to spare, so what is there may be smaller, as long as the frame
   // itself fits.
-  for (std::size_t i = 0; i < shape.rows.size(); ++i) {
-    const Level::Kind kind = plan_.levels[i].kind;
-    const bool is_counted_on_host = kind == Level::Kind::input || kind == Level::Kind::points;
-    if (is_counted_on_host && shape.rows[i] > shape_.rows[i]) return false;
-  }
-  return true;
+  return is_same_kind && shape.rows[0] <= shape_.rows[0] &&
+         (!shape.has_points || shape.points <= shape_.points);
 }
 
 std::optional<SpatialShape> FrameRunner::spatial_shape_of(int level) const {
   const Level& l = plan_.levels[at(level)];
-  if (l.kind == Level::Kind::input) return shape_.spatial_shape;
-  if (l.kind != Level::Kind::strided && l.kind != Level::Kind::generative) return std::nullopt;
+  using Kind = Level::Kind;
+  if (l.kind == Kind::input) return shape_.spatial_shape;
+  if (l.kind == Kind::points) return std::nullopt;
+  if (l.kind == Kind::global)
+    return shape_.spatial_shape ? std::optional(SpatialShape{1, 1, 1}) : std::nullopt;
+  if (l.kind == Kind::merged) {
+    SpatialShape merged{1, 1, 1};
+    for (const Level::Part& part : l.parts) {
+      const auto shape = spatial_shape_of(part.level);
+      if (!shape) return std::nullopt;
+      for (std::size_t a = 0; a < 3; ++a)
+        merged[a] = std::max(merged[a], ((*shape)[a] - 1) * part.scale[a] + 1);
+    }
+    return merged;
+  }
   const auto source = spatial_shape_of(l.source);
   if (!source) return std::nullopt;
-  return l.kind == Level::Kind::strided ? l.geometry.coarse_shape(*source)
-                                        : l.geometry.fine_shape(*source);
+  return l.kind == Kind::strided ? l.geometry.coarse_shape(*source)
+                                 : l.geometry.fine_shape(*source);
 }
 
 }  // namespace sparseconv::cuda

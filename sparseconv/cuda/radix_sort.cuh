@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/base/cuda/launch.cuh"
+#include "sparseconv/cuda/overlap.cuh"
 #include "sparseconv/cuda/step.cuh"
 
 namespace sparseconv::cuda {
@@ -33,13 +33,6 @@ inline SortPlan sort_plan(const ItemCount& number) {
 // Scratch: counts [kDigits][tiles], then totals [kDigits].
 inline std::int64_t sort_scratch_counts(const ItemCount& number) {
   return static_cast<std::int64_t>(kDigits) * (sort_plan(number).tiles + 1);
-}
-
-// Overlapped launches (base/cuda/launch.cuh): the next kernel may take its places as soon as this
-// one may read.
-__device__ inline void wait_and_go_on() {
-  gemm_core::ptx::wait_for_predecessor();
-  gemm_core::ptx::allow_successor();
 }
 
 template <class Key>

@@ -2,48 +2,20 @@
 
 #include <limits>
 
-#include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/device/cuda/lower_epilogue.hpp"
+#include "sparseconv/cuda/row_kernels.cuh"
 
 namespace sparseconv::cuda {
 namespace {
 
-using base::DType;
-using gemm_core::DeviceElement;
 using gemm_core::DeviceEpilogue;
 using Kind = PlanStep::Kind;
-
-constexpr int kThreads = 256;
-// Enough blocks to fill any GPU; threads walk on by the size of the grid.
-constexpr std::int64_t kMaxBlocks = 2048;
-
-dim3 blocks_for(std::int64_t items) {
-  return dim3(static_cast<unsigned>(std::min(kMaxBlocks, (items + kThreads - 1) / kThreads)));
-}
-
-struct Matrix {
-  void* data = nullptr;
-  std::int64_t pitch = 0;
-  std::int32_t channels = 0;
-};
-template <class View>
-Matrix matrix(const View& view) {
-  return {const_cast<void*>(static_cast<const void*>(view.data)), view.stride[0],
-          static_cast<std::int32_t>(view.shape[1])};
-}
-
-__device__ std::int64_t rows_of(const RowCount& rows) {
-  return rows.count != nullptr ? min(static_cast<std::int64_t>(*rows.count), rows.bound)
-                               : rows.bound;
-}
-__device__ std::int64_t first_item() {
-  return blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-}
-__device__ std::int64_t item_step() { return static_cast<std::int64_t>(gridDim.x) * kThreads; }
 
 template <class In, class Out>
 __global__ void elementwise_rows(Matrix from, Matrix to, RowCount rows,
                                  const __grid_constant__ DeviceEpilogue epilogue) {
+  wait_and_go_on();
   const std::int64_t items = rows_of(rows) * to.channels;
   for (std::int64_t i = first_item(); i < items; i += item_step()) {
     const std::int64_t row = i / to.channels;
@@ -56,6 +28,7 @@ __global__ void elementwise_rows(Matrix from, Matrix to, RowCount rows,
 
 template <class In, class Out>
 __global__ void pool_rows(PoolStep step, Matrix from, Matrix to, RowCount rows) {
+  wait_and_go_on();
   const std::int64_t items = rows_of(rows) * to.channels;
   for (std::int64_t i = first_item(); i < items; i += item_step()) {
     const std::int64_t row = i / to.channels, column = i % to.channels;
@@ -76,19 +49,6 @@ __global__ void pool_rows(PoolStep step, Matrix from, Matrix to, RowCount rows) 
   }
 }
 
-// Rank of the first key of a batch entry or a later one.
-__device__ std::int64_t first_rank(const Key* keys, std::int64_t count, std::int32_t batch) {
-  std::int64_t low = 0, high = count;
-  while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
-    if (static_cast<std::int32_t>(keys[middle] >> (3 * kAxisBits)) < batch)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 // A block reduces one batch entry of 32 channels: 8 threads a channel take every eighth row, and
 // their results are combined in the order of the threads.
 constexpr int kPoolColumns = 32, kPoolParts = 8;
@@ -96,6 +56,7 @@ constexpr int kPoolColumns = 32, kPoolParts = 8;
 template <class In, class Out>
 __global__ void __launch_bounds__(kPoolColumns* kPoolParts)
     global_pool_entries(Kind kind, LevelRowsView level, Matrix from, Matrix to) {
+  wait_and_go_on();
   __shared__ double parts[kPoolParts][kPoolColumns];
   const auto batch = static_cast<std::int32_t>(blockIdx.x);
   const int lane = threadIdx.x % kPoolColumns, part = threadIdx.x / kPoolColumns;
@@ -129,6 +90,7 @@ __global__ void __launch_bounds__(kPoolColumns* kPoolParts)
 template <class In>
 __global__ void dense_rows(LevelRowsView level, Matrix from, float* dense, std::int64_t width,
                            std::int64_t height, std::int64_t depth) {
+  wait_and_go_on();
   const std::int64_t items = rows_of(level.rows) * from.channels;
   const std::int64_t plane = height * width, volume = from.channels * depth * plane;
   for (std::int64_t i = first_item(); i < items; i += item_step()) {
@@ -140,19 +102,31 @@ __global__ void dense_rows(LevelRowsView level, Matrix from, float* dense, std::
   }
 }
 
+struct MergedParts {
+  Matrix input[kMaxMergedParts];
+  const std::int32_t* table[kMaxMergedParts];
+  std::int32_t count = 0;
+};
+
 template <class In, class Out>
-__global__ void point_rows_gather(const std::int64_t* point_rows, std::int64_t points, Matrix from,
-                                  Matrix to) {
-  const std::int64_t items = points * to.channels;
+__global__ void merge_rows(const __grid_constant__ MergedParts parts, Matrix to, RowCount rows) {
+  wait_and_go_on();
+  const std::int64_t items = rows_of(rows) * to.channels;
   for (std::int64_t i = first_item(); i < items; i += item_step()) {
-    const std::int64_t point = i / to.channels, column = i % to.channels, row = point_rows[point];
-    const float v = row >= 0 ? DeviceElement<In>::load(from.data, row * from.pitch + column) : 0.f;
-    DeviceElement<Out>::store(to.data, point * to.pitch + column, v);
+    const std::int64_t row = i / to.channels, column = i % to.channels;
+    float sum = 0;
+    for (int p = 0; p < parts.count; ++p) {
+      const std::int32_t in = __ldg(parts.table[p] + row);
+      if (in < 0) continue;
+      sum += DeviceElement<In>::load(parts.input[p].data, in * parts.input[p].pitch + column);
+    }
+    DeviceElement<Out>::store(to.data, row * to.pitch + column, sum);
   }
 }
 
 __global__ void differing_ranks(LevelRowsView first, LevelRowsView second,
                                 std::int32_t* mismatches) {
+  wait_and_go_on();
   const std::int64_t a = rows_of(first.rows), b = rows_of(second.rows);
   const auto row = [](const LevelRowsView& level, std::int64_t rank) {
     return level.rank_to_row != nullptr ? level.rank_to_row[rank] : rank;
@@ -164,31 +138,20 @@ __global__ void differing_ranks(LevelRowsView first, LevelRowsView second,
   }
 }
 
-__global__ void identity_slots(IdentityTable table, RowCount rows) {
-  const std::int64_t count = rows_of(rows);
+struct IdentityJobs {
+  IdentityJob job[kMaxIdentities];
+};
+
+// A row of blocks a job.
+__global__ void identity_slots(const __grid_constant__ IdentityJobs jobs) {
+  wait_and_go_on();
+  const IdentityTable& table = jobs.job[blockIdx.y].table;
+  const std::int64_t count = rows_of(jobs.job[blockIdx.y].rows);
   for (std::int64_t i = first_item(); i < table.capacity; i += item_step()) {
     table.iota[i] = i < count ? static_cast<std::int32_t>(i) : -1;
     if (i % gemm_core::kSlotGroup == 0) table.masks[i / gemm_core::kSlotGroup] = i < count ? 1 : 0;
     if (i < 5) table.plane_begin[i] = i < 3 ? 0 : static_cast<std::int32_t>(count);
   }
-}
-
-// Calls body.operator()<In, Out>() for the element types of a step.
-template <class Body>
-void visit_types(DType in, const Destination& output, const char* operation, Body&& body) {
-  base::visit_dtype<float, base::half_t, base::bf16_t>(in, operation, [&]<class In>() {
-    if (output.rounds_to_tf32) {
-      if constexpr (std::is_same_v<In, float>)
-        body.template operator()<In, base::tf32_t>();
-      else if constexpr (std::is_same_v<In, base::half_t>)
-        body.template operator()<In, base::tf32_t>();
-      else
-        base::fail(operation, ": bfloat16 to tf32 is not supported");
-      return;
-    }
-    base::visit_dtype<float, base::half_t, base::bf16_t>(
-        output.view.dtype, operation, [&]<class Out>() { body.template operator()<In, Out>(); });
-  });
 }
 
 }  // namespace
@@ -197,20 +160,22 @@ void elementwise(const base::ConstTensorView& input, const gemm_core::Epilogue& 
                  const Destination& output, const RowCount& rows, cudaStream_t stream) {
   const DeviceEpilogue lowered = gemm_core::cuda::lower_epilogue(epilogue, output.view);
   visit_types(input.dtype, output, "elementwise", [&]<class In, class Out>() {
-    base::cuda::launch(
-        elementwise_rows<In, Out>,
-        {.grid = blocks_for(rows.bound * output.view.shape[1]), .block = dim3(kThreads)}, stream,
-        matrix(input), matrix(output.view), rows, lowered);
+    base::cuda::launch(elementwise_rows<In, Out>,
+                       {.grid = blocks_for(rows.bound * output.view.shape[1]),
+                        .block = dim3(kThreads),
+                        .overlap = true},
+                       stream, matrix(input), matrix(output.view), rows, lowered);
   });
 }
 
 void pool(const PoolStep& step, const base::ConstTensorView& input, const Destination& output,
           const RowCount& rows, cudaStream_t stream) {
   visit_types(input.dtype, output, "pool", [&]<class In, class Out>() {
-    base::cuda::launch(
-        pool_rows<In, Out>,
-        {.grid = blocks_for(rows.bound * output.view.shape[1]), .block = dim3(kThreads)}, stream,
-        step, matrix(input), matrix(output.view), rows);
+    base::cuda::launch(pool_rows<In, Out>,
+                       {.grid = blocks_for(rows.bound * output.view.shape[1]),
+                        .block = dim3(kThreads),
+                        .overlap = true},
+                       stream, step, matrix(input), matrix(output.view), rows);
   });
 }
 
@@ -221,7 +186,8 @@ void global_pool(Kind kind, const LevelRowsView& level, const base::ConstTensorV
   visit_types(input.dtype, output, "global pool", [&]<class In, class Out>() {
     base::cuda::launch(global_pool_entries<In, Out>,
                        {.grid = dim3(static_cast<unsigned>(batch_size), columns),
-                        .block = dim3(kPoolColumns * kPoolParts)},
+                        .block = dim3(kPoolColumns * kPoolParts),
+                        .overlap = true},
                        stream, kind, level, matrix(input), matrix(output.view));
   });
 }
@@ -229,34 +195,64 @@ void global_pool(Kind kind, const LevelRowsView& level, const base::ConstTensorV
 void to_dense(const LevelRowsView& level, const base::ConstTensorView& input, float* dense,
               const std::array<std::int64_t, 3>& shape, cudaStream_t stream) {
   base::visit_dtype<float, base::half_t, base::bf16_t>(input.dtype, "to_dense", [&]<class In>() {
-    base::cuda::launch(
-        dense_rows<In>,
-        {.grid = blocks_for(level.rows.bound * input.shape[1]), .block = dim3(kThreads)}, stream,
-        level, matrix(input), dense, shape[0], shape[1], shape[2]);
+    base::cuda::launch(dense_rows<In>,
+                       {.grid = blocks_for(level.rows.bound * input.shape[1]),
+                        .block = dim3(kThreads),
+                        .overlap = true},
+                       stream, level, matrix(input), dense, shape[0], shape[1], shape[2]);
   });
 }
 
-void gather_points(const std::int64_t* point_rows, std::int64_t points,
-                   const base::ConstTensorView& input, const Destination& output,
-                   cudaStream_t stream) {
-  visit_types(input.dtype, output, "devoxelize", [&]<class In, class Out>() {
-    base::cuda::launch(point_rows_gather<In, Out>,
-                       {.grid = blocks_for(points * output.view.shape[1]), .block = dim3(kThreads)},
-                       stream, point_rows, points, matrix(input), matrix(output.view));
+void merge(std::span<const MergePart> parts, const Destination& output, const RowCount& rows,
+           cudaStream_t stream) {
+  ENSURE(!parts.empty() && parts.size() <= static_cast<std::size_t>(kMaxMergedParts),
+         "merge: ", parts.size(), " parts are not in 1..", kMaxMergedParts);
+  MergedParts merged;
+  for (const MergePart& part : parts) {
+    merged.input[merged.count] = matrix(part.input);
+    merged.table[merged.count++] = part.table;
+  }
+  visit_types(parts[0].input.dtype, output, "merge", [&]<class In, class Out>() {
+    base::cuda::launch(merge_rows<In, Out>,
+                       {.grid = blocks_for(rows.bound * output.view.shape[1]),
+                        .block = dim3(kThreads),
+                        .overlap = true},
+                       stream, merged, matrix(output.view), rows);
   });
 }
 
 void compare_levels(const LevelRowsView& first, const LevelRowsView& second,
                     std::int32_t* mismatches, cudaStream_t stream) {
-  base::cuda::launch(
-      differing_ranks,
-      {.grid = blocks_for(std::max(first.rows.bound, second.rows.bound)), .block = dim3(kThreads)},
-      stream, first, second, mismatches);
+  base::cuda::launch(differing_ranks,
+                     {.grid = blocks_for(std::max(first.rows.bound, second.rows.bound)),
+                      .block = dim3(kThreads),
+                      .overlap = true},
+                     stream, first, second, mismatches);
 }
 
-void fill_identity(const IdentityTable& table, const RowCount& rows, cudaStream_t stream) {
-  base::cuda::launch(identity_slots, {.grid = blocks_for(table.capacity), .block = dim3(kThreads)},
-                     stream, table, rows);
+void fill_identities(std::span<const IdentityJob> all, cudaStream_t stream) {
+  while (!all.empty()) {
+    const auto now = all.first(std::min<std::size_t>(all.size(), kMaxIdentities));
+    all = all.subspan(now.size());
+    IdentityJobs jobs{};
+    std::copy(now.begin(), now.end(), jobs.job);
+    std::int64_t largest = 0;
+    for (const IdentityJob& job : now) largest = std::max(largest, job.table.capacity);
+    base::cuda::launch(identity_slots,
+                       {.grid = dim3(blocks_for(largest).x, static_cast<unsigned>(now.size())),
+                        .block = dim3(kThreads),
+                        .overlap = true},
+                       stream, jobs);
+  }
+}
+
+void check_kernels_run_on(int device) {
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, identity_slots);
+  const auto& info = base::cuda::device_info(device);
+  ENSURE(error == cudaSuccess, "device cuda:", device, ": this build has no kernels for sm_",
+         info.major, info.minor, " (", cudaGetErrorString(error),
+         "); CMAKE_CUDA_ARCHITECTURES names those that it has");
 }
 
 }  // namespace sparseconv::cuda

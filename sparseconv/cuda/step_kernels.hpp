@@ -5,10 +5,11 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <span>
 
 #include "gemm_core/base/tensor.hpp"
-#include "gemm_core/epilogue/epilogue.hpp"
 #include "gemm_core/collective/gather_table.hpp"
+#include "gemm_core/epilogue/epilogue.hpp"
 #include "sparseconv/coord.hpp"
 #include "sparseconv/plan.hpp"
 
@@ -51,13 +52,21 @@ void global_pool(PlanStep::Kind kind, const LevelRowsView& level,
 // dense: [N, C*D, H, W] f32, zeros before.
 void to_dense(const LevelRowsView& level, const base::ConstTensorView& input, float* dense,
               const std::array<std::int64_t, 3>& shape, cudaStream_t stream);
-// Row point_rows[p] of input, or zeros where that is -1.
-void gather_points(const std::int64_t* point_rows, std::int64_t points,
-                   const base::ConstTensorView& input, const Destination& output,
-                   cudaStream_t stream);
+
+// A row of the output sums, in order of the parts, the rows that fall on it.
+inline constexpr int kMaxMergedParts = 64;
+struct MergePart {
+  base::ConstTensorView input;
+  const std::int32_t* table = nullptr;  // [output rows] row of the input or -1
+};
+void merge(std::span<const MergePart> parts, const Destination& output, const RowCount& rows,
+           cudaStream_t stream);
 // *mismatches counts the ranks at which two levels differ.
 void compare_levels(const LevelRowsView& first, const LevelRowsView& second,
                     std::int32_t* mismatches, cudaStream_t stream);
+
+// Error naming the device's architecture where this build has no kernels for it.
+void check_kernels_run_on(int device);
 
 // The table of a layer with one tap that reads its own row: `iota` and `masks` have room for
 // `capacity` slots.
@@ -67,6 +76,11 @@ struct IdentityTable {
   std::uint32_t* masks = nullptr;
   gemm_core::GatherTable view() const { return {1, capacity, iota, iota, masks, plane_begin}; }
 };
-void fill_identity(const IdentityTable& table, const RowCount& rows, cudaStream_t stream);
+struct IdentityJob {
+  IdentityTable table;
+  RowCount rows;
+};
+inline constexpr int kMaxIdentities = 32;  // of one launch
+void fill_identities(std::span<const IdentityJob> jobs, cudaStream_t stream);
 
 }  // namespace sparseconv::cuda

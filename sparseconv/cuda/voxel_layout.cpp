@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "gemm_core/base/parallel.hpp"
 #include "sparseconv/point_features.hpp"
 #include "sparseconv/voxel_grid.hpp"
 
@@ -13,6 +14,7 @@ using Capacity = DeviceVoxelizer::Capacity;
 
 // Columns are float where the cloud's are, else double.
 constexpr std::int64_t kMaxElement = sizeof(double);
+constexpr std::int64_t kStagedAtOnce = 32768;  // values that a thread copies
 
 class Stager {
  public:
@@ -32,11 +34,17 @@ class Stager {
         points * static_cast<std::int64_t>(is_float ? sizeof(float) : sizeof(double));
     ENSURE(used_ + bytes <= layout_.column_bytes, "device voxelizer: more columns than room");
     used_ += (bytes + 15) / 16 * 16;
-    if (points > 0 && is_float) {
-      std::memcpy(host(device), column.values.data<float>(), static_cast<std::size_t>(bytes));
-    } else {
-      sparseconv::detail::read_column(column, 0, points, reinterpret_cast<double*>(host(device)));
-    }
+    std::uint8_t* const to = host(device);
+    base::parallel_blocks(points, kStagedAtOnce, [&](std::int64_t begin, std::int64_t end) {
+      if (is_float) {
+        std::memcpy(to + begin * static_cast<std::int64_t>(sizeof(float)),
+                    column.values.data<float>() + begin,
+                    static_cast<std::size_t>(end - begin) * sizeof(float));
+      } else {
+        sparseconv::detail::read_column(column, begin, end - begin,
+                                        reinterpret_cast<double*>(to) + begin);
+      }
+    });
     return {device, is_float ? 0 : 1};
   }
   std::size_t bytes() const {
@@ -101,10 +109,12 @@ VoxelLayout lay_out_voxels(const VoxelizeOptions& options, const Capacity& capac
   const std::int64_t points = std::max<std::int64_t>(1, capacity.points);
   const auto channels = static_cast<std::int64_t>(options.features.size());
   VoxelLayout v;
+  v.point_capacity = points;
   v.status = arena.take<std::int32_t>(Arena::zeros, kVoxelStatus);
   v.clouds = arena.take<PointCloudJob>(Arena::constant, capacity.clouds);
   v.columns = arena.take<PointColumn>(Arena::constant, capacity.clouds * channels);
   v.feature_jobs = arena.take<FeatureJob>(Arena::constant, capacity.clouds * channels);
+  v.point_count = arena.take<std::int32_t>(Arena::constant, 1);
   // Positions and one column a feature of each cloud, each at a multiple of 16 bytes.
   v.column_bytes =
       (3 + channels) * (points * kMaxElement + 16 * static_cast<std::int64_t>(capacity.clouds));
@@ -114,15 +124,15 @@ VoxelLayout lay_out_voxels(const VoxelizeOptions& options, const Capacity& capac
   v.order = arena.take<std::int32_t>(Arena::plain, points);
   v.sorted_order = arena.take<std::int32_t>(Arena::plain, points);
   v.sums = arena.take<std::int32_t>(Arena::plain, points);
-  const auto take_runs = [&](std::int32_t* count) {
-    return VoxelRuns{arena.take<Key>(Arena::plain, points),
+  const auto take_runs = [&](std::int32_t* count, Key* keys) {
+    return VoxelRuns{keys != nullptr ? keys : arena.take<Key>(Arena::plain, points),
                      arena.take<std::int32_t>(Arena::plain, points),
                      arena.take<std::int32_t>(Arena::plain, points), count};
   };
-  v.runs = take_runs(v.status == nullptr ? nullptr : v.status + 3 * kWarp);
+  v.runs = take_runs(v.status == nullptr ? nullptr : v.status + 3 * kWarp, capacity.keys);
   v.all_runs = v.runs;
   if (options.max_voxels > 0) {
-    v.all_runs = take_runs(arena.take<std::int32_t>(Arena::zeros, 1));
+    v.all_runs = take_runs(arena.take<std::int32_t>(Arena::zeros, 1), nullptr);
     v.is_first = arena.take<std::int32_t>(Arena::zeros, points);
     v.ranks = arena.take<std::int32_t>(Arena::plain, points);
     v.kept_sums = arena.take<std::int32_t>(Arena::plain, points);
@@ -130,6 +140,7 @@ VoxelLayout lay_out_voxels(const VoxelizeOptions& options, const Capacity& capac
   }
   v.features = arena.take<float>(Arena::plain, points * channels);
   v.point_to_voxel = arena.take<std::int32_t>(Arena::plain, points);
+  if (capacity.has_positions) v.positions = arena.take<double>(Arena::plain, 3 * points);
   v.arena = arena;
   return v;
 }
@@ -168,6 +179,7 @@ Staged stage_clouds(const VoxelizeOptions& options, const Capacity& capacity,
       *stager.host(layout.feature_jobs + c * channels + f) = feature_job(source);
     }
   }
+  *stager.host(layout.point_count) = static_cast<std::int32_t>(points);
   return {static_cast<std::int32_t>(points), stager.bytes()};
 }
 
@@ -175,14 +187,14 @@ DeviceVoxelizer::Outcome read_voxel_status(const VoxelizeOptions& options,
                                            std::span<const std::int32_t> status) {
   ENSURE(status.size() == kVoxelStatus, "device voxelizer: a status of ", status.size(),
          " values, expected ", kVoxelStatus);
-  ENSURE(status[3 * kWarp + 1] == 0, "voxelize: a sum exceeds the range of float");
   DeviceVoxelizer::Outcome outcome{.voxels = status[3 * kWarp],
                                    .non_finite = status[0],
                                    .out_of_range = status[1],
                                    .over_max_points = status[kWarp],
                                    .over_max_voxels = status[kWarp + 1],
                                    .misfits = status[2],
-                                   .replaced = {}};
+                                   .replaced = {},
+                                   .has_overflow = status[3 * kWarp + 1] != 0};
   for (std::size_t f = 0; f < options.features.size(); ++f)
     outcome.replaced.push_back(status[2 * kWarp + f]);
   return outcome;

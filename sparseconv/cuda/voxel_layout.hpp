@@ -12,11 +12,13 @@ inline constexpr std::size_t kVoxelStatus = 3 * kWarp + 2;
 
 struct VoxelLayout {
   Arena arena;
+  std::int64_t point_capacity = 0;
   std::int32_t* status = nullptr;
   // Uploaded in one piece: region `constant`.
   PointCloudJob* clouds = nullptr;
-  PointColumn* columns = nullptr;      // [clouds][channels]
-  FeatureJob* feature_jobs = nullptr;  // [clouds][channels]
+  PointColumn* columns = nullptr;       // [clouds][channels]
+  FeatureJob* feature_jobs = nullptr;   // [clouds][channels]
+  std::int32_t* point_count = nullptr;  // [1]
   std::uint8_t* column_data = nullptr;
   std::int64_t column_bytes = 0;
   Key *keys = nullptr, *sorted_keys = nullptr;  // of points
@@ -27,6 +29,7 @@ struct VoxelLayout {
   VoxelRuns runs{};
   float* features = nullptr;
   std::int32_t* point_to_voxel = nullptr;
+  double* positions = nullptr;  // [points][3], null where they are not asked for
 };
 
 void check_voxel_options(const VoxelizeOptions& options);

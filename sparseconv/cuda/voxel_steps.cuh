@@ -36,30 +36,55 @@ struct PointCloudJob {
   double from[3], to[3], low[3], high[3];  // as VoxelGrid; infinite where there is no bound
 };
 
+// The last cloud that begins at or before a point.
+SPARSECONV_DEVICE inline std::int32_t cloud_of(const PointCloudJob* clouds, std::int32_t count,
+                                               std::int32_t point) {
+  std::int32_t low = 0, high = count;
+  while (high - low > 1) {
+    const std::int32_t middle = (low + high) / 2;
+    (clouds[middle].first <= point ? low : high) = middle;
+  }
+  return low;
+}
+
+// Where points lie among the cells, in centre coordinates: FrameInput::point_positions.
+struct PlacePoints {
+  const PointCloudJob* clouds;
+  std::int32_t cloud_count;
+  ItemCount points;
+  double* positions;  // [points][3]
+  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
+  std::int32_t capacity(int) const { return static_cast<std::int32_t>(points.capacity); }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return points.items(); }
+  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
+    if (!is_active) return;
+    const PointCloudJob& cloud = clouds[cloud_of(clouds, cloud_count, i)];
+    for (int a = 0; a < 3; ++a) {
+      const double from_origin = cloud.position[a][i - cloud.first] - cloud.origin[a];
+      positions[3 * static_cast<std::int64_t>(i) + a] = from_origin / cloud.size[a] - 0.5;
+    }
+  }
+};
+
 enum PointFate : std::uint32_t { kNonFinitePoint = 1, kOutsidePoint = 2, kMisfitPoint = 4 };
 
 // Keys of points, kNoKey for those that become no voxel, and how many of each fate.
 struct AssignCells {
   const PointCloudJob* clouds;
-  std::int32_t cloud_count, points;
+  std::int32_t cloud_count;
+  ItemCount points;
   Key* keys;
   std::int32_t* order;
   std::int32_t* fates;  // [kCounters], cleared
   SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return points; }
+  std::int32_t capacity(int) const { return static_cast<std::int32_t>(points.capacity); }
   SPARSECONV_DEVICE std::int32_t* counters(int) const { return fates; }
-  SPARSECONV_DEVICE std::int32_t size(int) const { return points; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return points.items(); }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active,
                                     const StepContext& context) const {
     std::uint32_t fate = 0;
     if (is_active) {
-      std::int32_t low = 0,
-                   high = cloud_count;  // the last cloud that begins at or before the point
-      while (high - low > 1) {
-        const std::int32_t middle = (low + high) / 2;
-        (clouds[middle].first <= i ? low : high) = middle;
-      }
-      const PointCloudJob& cloud = clouds[low];
+      const PointCloudJob& cloud = clouds[cloud_of(clouds, cloud_count, i)];
       Key key = static_cast<Key>(cloud.batch) << (3 * kAxisBits);
       for (int a = 0; a < 3; ++a) key |= axis(cloud, a, i - cloud.first, fate);
       fate = (fate & kNonFinitePoint) != 0 ? kNonFinitePoint
@@ -95,8 +120,9 @@ struct AssignCells {
 // 1 where a sorted point is the first of its voxel.
 struct FirstOfVoxel {
   const Key* keys;
+  ItemCount points;
   SPARSECONV_DEVICE std::int32_t operator()(std::int32_t i) const {
-    return keys[i] != kNoKey && (i == 0 || keys[i] != keys[i - 1]) ? 1 : 0;
+    return i < points.items() && keys[i] != kNoKey && (i == 0 || keys[i] != keys[i - 1]) ? 1 : 0;
   }
 };
 
@@ -109,12 +135,12 @@ struct VoxelRuns {
 
 struct ListRuns {
   SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return points; }
+  std::int32_t capacity(int) const { return static_cast<std::int32_t>(points.capacity); }
   const Key* point_keys;     // sorted
   const std::int32_t* sums;  // inclusive, of FirstOfVoxel
-  std::int32_t points;
+  ItemCount points;
   VoxelRuns runs;
-  SPARSECONV_DEVICE std::int32_t size(int) const { return points; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return points.items(); }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active || point_keys[i] == kNoKey) return;
     const std::int32_t row = sums[i] - 1;
@@ -122,8 +148,9 @@ struct ListRuns {
       runs.keys[row] = point_keys[i];
       runs.begin[row] = i;
     }
-    if (i + 1 == points || point_keys[i + 1] != point_keys[i]) runs.end[row] = i + 1;
-    if (i + 1 == points || point_keys[i + 1] == kNoKey) *runs.count = row + 1;
+    const bool is_last = i + 1 == points.items();
+    if (is_last || point_keys[i + 1] != point_keys[i]) runs.end[row] = i + 1;
+    if (is_last || point_keys[i + 1] == kNoKey) *runs.count = row + 1;
   }
 };
 
@@ -186,15 +213,16 @@ enum DroppedPoint : std::uint32_t { kOverMaxPoints = 1, kOverMaxVoxels = 2 };
 
 struct AssignPoints {
   SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return points; }
+  std::int32_t capacity(int) const { return static_cast<std::int32_t>(points.capacity); }
   const Key* point_keys;                    // sorted
   const std::int32_t *order, *sums, *rows;  // rows: null without a limit of voxels
   VoxelRuns runs;                           // before it
-  std::int32_t points, max_points;
+  ItemCount points;
+  std::int32_t max_points;
   std::int32_t* point_to_voxel;
   std::int32_t* drops;  // [kCounters], cleared
   SPARSECONV_DEVICE std::int32_t* counters(int) const { return drops; }
-  SPARSECONV_DEVICE std::int32_t size(int) const { return points; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return points.items(); }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active,
                                     const StepContext& context) const {
     std::uint32_t dropped = 0;

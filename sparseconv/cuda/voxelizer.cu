@@ -42,27 +42,32 @@ void DeviceVoxelizer::reserve(const Capacity& capacity) {
   }
   impl.scratch.is_dry = true;
   DeviceRunner runner(impl.scratch, nullptr);
-  build_voxels(runner, impl.options, impl.layout, static_cast<std::int32_t>(capacity.points),
-               capacity.clouds);
+  build_voxels(runner, impl.options, impl.layout, capacity.clouds);
   impl.scratch.is_dry = false;
   impl.scratch.allocate();
 }
 
-void DeviceVoxelizer::run(std::span<const io::Cloud* const> clouds, cudaStream_t stream) {
+void DeviceVoxelizer::upload(std::span<const io::Cloud* const> clouds, cudaStream_t stream) {
   Impl& impl = *impl_;
   const VoxelLayout& layout = impl.layout;
-  ENSURE(layout.keys != nullptr, "device voxelizer: run() before reserve()");
+  ENSURE(layout.keys != nullptr, "device voxelizer: upload() before reserve()");
   impl.uploaded.synchronize();
   const Staged staged =
       stage_clouds(impl.options, impl.capacity, layout, clouds, impl.staging.data());
   CUDA_CHECK(cudaMemcpyAsync(layout.arena.begin(Arena::constant), impl.staging.data(), staged.bytes,
                              cudaMemcpyHostToDevice, stream));
   impl.uploaded.record(stream);
+}
+
+void DeviceVoxelizer::build(std::int32_t clouds, cudaStream_t stream) {
+  Impl& impl = *impl_;
+  const VoxelLayout& layout = impl.layout;
+  ENSURE(layout.keys != nullptr && clouds >= 0 && clouds <= impl.capacity.clouds,
+         "device voxelizer: ", clouds, " clouds, the capacity is ", impl.capacity.clouds);
   CUDA_CHECK(cudaMemsetAsync(layout.arena.begin(Arena::zeros), 0, layout.arena.used()[Arena::zeros],
                              stream));
   DeviceRunner runner(impl.scratch, stream);
-  build_voxels(runner, impl.options, layout, staged.points,
-               static_cast<std::int32_t>(clouds.size()));
+  build_voxels(runner, impl.options, layout, clouds);
 }
 
 std::int64_t DeviceVoxelizer::point_capacity() const { return impl_->capacity.points; }
@@ -73,6 +78,8 @@ const Key* DeviceVoxelizer::keys() const { return impl_->layout.runs.keys; }
 const std::int32_t* DeviceVoxelizer::row_count() const { return impl_->layout.runs.count; }
 const float* DeviceVoxelizer::features() const { return impl_->layout.features; }
 const std::int32_t* DeviceVoxelizer::point_to_voxel() const { return impl_->layout.point_to_voxel; }
+const std::int32_t* DeviceVoxelizer::point_count() const { return impl_->layout.point_count; }
+const double* DeviceVoxelizer::positions() const { return impl_->layout.positions; }
 const std::int32_t* DeviceVoxelizer::status() const { return impl_->layout.status; }
 std::size_t DeviceVoxelizer::status_size() const { return kVoxelStatus; }
 std::int64_t DeviceVoxelizer::nbytes() const {

@@ -34,5 +34,7 @@ struct FrameCase {
 // `builds` times into the same memory; the last counts.
 BuiltFrame build_on_host(const FrameCase& frame, int builds = 1);
 BuiltFrame build_on_device(const FrameCase& frame, int builds = 1);
+// As one graph, replayed.
+BuiltFrame build_as_graph(const FrameCase& frame, int replays);
 
 }  // namespace cuda_tests

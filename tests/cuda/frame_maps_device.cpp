@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "gemm_core/base/cuda/resources.hpp"
 #include "tests/cuda/frame_maps_case.hpp"
 
@@ -14,26 +16,19 @@ std::vector<T> copy(const T* from, std::int64_t count) {
   return to;
 }
 
-}  // namespace
+sc::FrameKeys keys_of(const FrameCase& c, const sparseconv::Key* keys) {
+  return {.keys = keys,
+          .rows = static_cast<std::int64_t>(c.keys.size()),
+          .batch_size = c.batch_size,
+          .spatial_shape = c.spatial_shape};
+}
 
-BuiltFrame build_on_device(const FrameCase& c, int builds) {
-  const auto stream = base::cuda::Stream::create();
-  sc::FrameMaps maps(c.spec);
-  maps.reserve(c.capacity);
-  for (int build = 0; build < builds; ++build) {
-    maps.build({.keys = c.keys.data(),
-                .rows = static_cast<std::int64_t>(c.keys.size()),
-                .batch_size = c.batch_size,
-                .spatial_shape = c.spatial_shape},
-               stream.get());
-  }
-  stream.synchronize();
+BuiltFrame download(const FrameCase& c, const sc::FrameMaps& maps) {
   BuiltFrame built;
   built.sizes = maps.check(copy(maps.status(), static_cast<std::int64_t>(maps.status_size())));
   for (int s = 0; s < static_cast<int>(c.spec.sets.size()); ++s) {
-    built.keys.push_back(
-        copy(maps.keys(s), std::min<std::int64_t>(built.sizes.rows[static_cast<std::size_t>(s)],
-                                                  maps.row_capacity(s))));
+    const std::int64_t rows = built.sizes.rows[static_cast<std::size_t>(s)];
+    built.keys.push_back(copy(maps.keys(s), std::min(rows, maps.row_capacity(s))));
   }
   built.rank_to_row = copy(maps.rank_to_row(0), static_cast<std::int64_t>(built.keys[0].size()));
   for (int m = 0; m < static_cast<int>(c.spec.maps.size()); ++m) {
@@ -49,6 +44,31 @@ BuiltFrame build_on_device(const FrameCase& c, int builds) {
     map.group_masks = copy(view.table.group_masks, map.capacity / gemm_core::kSlotGroup);
   }
   return built;
+}
+
+}  // namespace
+
+BuiltFrame build_on_device(const FrameCase& c, int builds) {
+  const auto stream = base::cuda::Stream::create();
+  sc::FrameMaps maps(c.spec);
+  maps.reserve(c.capacity);
+  for (int build = 0; build < builds; ++build) maps.build(keys_of(c, c.keys.data()), stream.get());
+  stream.synchronize();
+  return download(c, maps);
+}
+
+BuiltFrame build_as_graph(const FrameCase& c, int replays) {
+  const auto stream = base::cuda::Stream::create();
+  sc::FrameMaps maps(c.spec);
+  maps.reserve(c.capacity);
+  base::cuda::Buffer<sparseconv::Key> keys(c.keys.size());
+  upload(keys, c.keys.data(), c.keys.size(), stream.get());
+  stream.synchronize();
+  const auto graph = base::cuda::Graph::capture(
+      stream.get(), [&] { maps.build(keys_of(c, keys.data()), stream.get()); });
+  for (int replay = 0; replay < replays; ++replay) graph.launch(stream.get());
+  stream.synchronize();
+  return download(c, maps);
 }
 
 }  // namespace cuda_tests

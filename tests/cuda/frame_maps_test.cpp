@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <thread>
 
 #include "gemm_core/base/cuda/resources.hpp"
 #include "tests/cuda/frame_maps_case.hpp"
+#include "tests/cuda/require_device.hpp"
 #include "tests/sparseconv/map_oracle.hpp"
 
 namespace cuda_tests {
@@ -34,6 +37,20 @@ struct Expected {
   std::vector<KernelMapPtr> maps;
 };
 
+CoordinatesPtr union_or_global(const FrameCase& c, const SetSpec& set,
+                               const std::vector<CoordinatesPtr>& sets) {
+  std::set<Key> keys;
+  for (std::int32_t b = 0; b < c.batch_size && set.parts.empty(); ++b)
+    keys.insert(pack({b, 0, 0, 0}));
+  for (const SetSpec::Part& part : set.parts) {
+    const auto& scale = part.geometry.stride;
+    for (const Coord& at : sets[static_cast<std::size_t>(part.source)]->coords())
+      keys.insert(pack({at.batch, at.x * scale[0], at.y * scale[1], at.z * scale[2]}));
+  }
+  return Coordinates::from_sorted_keys({keys.begin(), keys.end()},
+                                       {.batch_size = c.batch_size, .spatial_shape = std::nullopt});
+}
+
 Expected expected_of(const FrameCase& c) {
   Expected e;
   std::vector<Coord> coords;
@@ -42,6 +59,10 @@ Expected expected_of(const FrameCase& c) {
       Coordinates::create(coords, {.batch_size = c.batch_size, .spatial_shape = c.spatial_shape}));
   for (std::size_t s = 1; s < c.spec.sets.size(); ++s) {
     const SetSpec& set = c.spec.sets[s];
+    if (set.kind == SetSpec::Kind::global || set.kind == SetSpec::Kind::merged) {
+      e.sets.push_back(union_or_global(c, set, e.sets));
+      continue;
+    }
     const auto& source = e.sets[static_cast<std::size_t>(set.source)];
     e.sets.push_back(set.kind == SetSpec::Kind::strided
                          ? strided_coordinates(source, set.geometry)
@@ -315,10 +336,46 @@ TEST_P(FrameMapsOn, LevelsByHalvingEqualTheCpu) {
 }
 
 TEST_P(FrameMapsOn, GeneralSetsAndMapsEqualTheCpu) {
-  for (unsigned seed = 0; seed < 150; ++seed) {
+  const unsigned cases = GetParam() ? 2000 : 150;
+  for (unsigned seed = 0; seed < cases; ++seed) {
     SCOPED_TRACE(seed);
     const FrameCase c = general_case(seed);
     expect_frame(c, build(c, seed % 7 == 0 ? 2 : 1));
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A union of levels at their scales, and one cell a batch entry: sets, maps from each part, layers
+// upon both.
+TEST_P(FrameMapsOn, MergedAndGlobalSetsEqualTheCpus) {
+  const auto scaled = [](int by) {
+    return ConvGeometry{.kernel = {1, 1, 1}, .stride = {by, by, by}};
+  };
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    FrameCase c = unet_case(seed, 3, 2000);
+    c.spec.maps.clear();
+    SetSpec merged{.kind = SetSpec::Kind::merged};
+    merged.parts = {{1, scaled(1)}, {2, scaled(2)}, {0, scaled(3)}};
+    c.spec.sets.push_back(merged);
+    c.spec.sets.push_back({.kind = SetSpec::Kind::global});
+    for (const SetSpec::Part& part : merged.parts) {
+      c.spec.maps.push_back({.kind = KernelMap::Kind::transposed,
+                             .geometry = part.geometry,
+                             .input = part.source,
+                             .output = 3,
+                             .order = RowOrder::none,
+                             .needs_canonical = true});
+    }
+    for (const int set : {3, 4}) {
+      c.spec.maps.push_back({.geometry = ConvGeometry::submanifold({3, 3, 3}),
+                             .input = set,
+                             .output = set,
+                             .needs_canonical = true});
+    }
+    const auto rows = static_cast<std::int64_t>(c.keys.size());
+    c.capacity.rows = {rows, rows, rows, 3 * rows, 3};
+    expect_frame(c, build(c, 2));
     if (HasFatalFailure()) return;
   }
 }
@@ -381,6 +438,32 @@ TEST_P(FrameMapsOn, OutputsBeyondTheKeyRangeAreAnError) {
   c.keys = keys_of({{0, 0, kAxisMax, 0}});
   c.capacity.rows = {1, 64};
   EXPECT_THROW(build(c), base::Error);
+}
+
+TEST(FrameMaps, ReplayedAsAGraphEqualTheCpu) {
+  REQUIRE_DEVICE();
+  for (const unsigned seed : {2u, 5u}) {
+    const FrameCase c = unet_case(seed, 5, 20000);
+    expect_frame(c, build_as_graph(c, 3));
+  }
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const FrameCase c = general_case(seed);
+    expect_frame(c, build_as_graph(c, 2));
+  }
+}
+
+TEST(FrameMaps, OfTwoThreadsOnTwoStreamsDoNotMix) {
+  REQUIRE_DEVICE();
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 2; ++t) {
+    threads.emplace_back([t] {
+      for (unsigned round = 0; round < 10; ++round) {
+        const FrameCase c = unet_case(2 * round + t, 4, 5000 + 3000 * static_cast<int>(t));
+        expect_frame(c, build_on_device(c, 20));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, FrameMapsOn, testing::Bool(), [](const auto& param) {

@@ -30,8 +30,10 @@ std::int64_t points_of(const Clouds& clouds) {
 }
 
 Made make_on_host(const Clouds& clouds, const VoxelizeOptions& options) {
-  const DeviceVoxelizer::Capacity capacity{points_of(clouds),
-                                           static_cast<std::int32_t>(clouds.size())};
+  const DeviceVoxelizer::Capacity capacity{
+      .points = points_of(clouds) + 70,  // more than there are: what lies beyond must not matter
+      .clouds = static_cast<std::int32_t>(clouds.size()),
+      .has_positions = true};
   const auto sizes = cuda::lay_out_voxels(options, capacity, cuda::Arena()).arena.used();
   std::vector<std::uint64_t> memory((sizes[0] + sizes[1] + sizes[2] + sizes[3]) / 8 + 1,
                                     0xa5a5a5a5a5a5a5a5ull);
@@ -41,7 +43,7 @@ Made make_on_host(const Clouds& clouds, const VoxelizeOptions& options) {
       cuda::stage_clouds(options, capacity, v, clouds, v.arena.begin(cuda::Arena::constant));
   std::fill_n(v.arena.begin(cuda::Arena::zeros), sizes[cuda::Arena::zeros], std::uint8_t{0});
   HostRunner runner;
-  cuda::build_voxels(runner, options, v, staged.points, capacity.clouds);
+  cuda::build_voxels(runner, options, v, capacity.clouds);
   Made made;
   made.outcome = cuda::read_voxel_status(options, {v.status, cuda::kVoxelStatus});
   made.keys.assign(v.runs.keys, v.runs.keys + made.outcome.voxels);
@@ -62,7 +64,8 @@ std::vector<T> copy(const T* from, std::int64_t count) {
 Made make_on_device(const Clouds& clouds, const VoxelizeOptions& options) {
   const auto stream = base::cuda::Stream::create();
   DeviceVoxelizer voxelizer(options);
-  voxelizer.reserve({points_of(clouds) + 100, static_cast<std::int32_t>(clouds.size()) + 1});
+  voxelizer.reserve(
+      {.points = points_of(clouds) + 100, .clouds = static_cast<std::int32_t>(clouds.size()) + 1});
   for (int run = 0; run < 2; ++run) voxelizer.run(clouds, stream.get());
   stream.synchronize();
   Made made;

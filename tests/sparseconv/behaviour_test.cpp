@@ -9,6 +9,7 @@
 #include "sparseconv/engine.hpp"
 #include "tests/support/compare_values.hpp"
 #include "tests/support/make_inputs.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace {
 
@@ -26,7 +27,7 @@ constexpr const char* kK2S2 =
 
 Result run(const Model& model, const SparseTensor& input, const std::string& dtype = "fp32",
            int threads = 2) {
-  return Engine(model, {.dtype = dtype, .threads = threads}).run(input);
+  return Engine(model, test_support::on_device({.dtype = dtype, .threads = threads})).run(input);
 }
 
 SparseTensor sparse(const Result& result) { return result.outputs.at(0).sparse; }
@@ -121,10 +122,10 @@ TEST(Behaviour, TheSameInputGivesTheSameBitsWithAnyNumberOfThreads) {
   const Model model = random_model(kNetwork, 4, R"("out","c","g")");
   const auto input = test_support::random_tensor({.shape = {40, 40, 12}});
   for (const char* dtype : kDTypes) {
-    const Engine first(model, {.dtype = dtype, .threads = 1});
+    const Engine first(model, test_support::on_device({.dtype = dtype, .threads = 1}));
     const Result reference = first.run(input);
     for (const int threads : {1, 2, 3, 7}) {
-      const Engine engine(model, {.dtype = dtype, .threads = threads});
+      const Engine engine(model, test_support::on_device({.dtype = dtype, .threads = threads}));
       for (int repeat = 0; repeat < 3; ++repeat) {
         const Result again = engine.run(input);
         for (std::size_t i = 0; i < reference.outputs.size(); ++i) {
@@ -406,7 +407,7 @@ TEST(Behaviour, AFrameThatFailedIsNotTakenForACachedOne) {
       R"({"name":"up","op":"conv_transpose","inputs":["input"],"kernel":1,"stride":2,"out_channels":3},
          {"name":"out","op":"add","inputs":["input","up"]})",
       3);
-  const Engine engine(model, {.threads = 1, .cache_maps = true});
+  const Engine engine(model, test_support::on_device({.threads = 1, .cache_maps = true}));
   const auto input = tensor_of({{0, 1, 0, 0}}, 3, {.batch_size = 1});
   for (int repeat = 0; repeat < 2; ++repeat) EXPECT_THROW(engine.run(input), base::Error);
 }
@@ -414,7 +415,8 @@ TEST(Behaviour, AFrameThatFailedIsNotTakenForACachedOne) {
 // Behaviour 28: equal counts, other values; the cache goes by identity.
 TEST(Behaviour, CachedMapsAreNotReusedForOtherCoordinates) {
   const Model model = random_model(kNetwork, 4);
-  const Engine cached(model, {.threads = 2, .cache_maps = true}), plain(model, {.threads = 2});
+  const Engine cached(model, test_support::on_device({.threads = 2, .cache_maps = true})),
+      plain(model, test_support::on_device({.threads = 2}));
   const auto a = tensor_of({{0, 0, 0, 0}, {0, 0, 0, 1}, {0, 1, 0, 0}}, 4, {.batch_size = 1});
   const auto b = tensor_of({{0, 0, 0, 0}, {0, 5, 0, 1}, {0, 9, 0, 0}}, 4, {.batch_size = 1});
   for (const auto* input : {&a, &a, &b, &a, &b}) {

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <thread>
 
+#include "sparseconv/devices.hpp"
 #include "tests/support/make_inputs.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace {
 
@@ -54,7 +56,7 @@ bool same(const base::Tensor& a, const base::Tensor& b) {
 
 TEST(Engine, GivesEveryPointTheBestClassOfItsVoxel) {
   const io::Cloud cloud = random_cloud(300, 1);
-  const Result result = Engine(cloud_model()).run(cloud);
+  const Result result = Engine(cloud_model(), test_support::on_device()).run(cloud);
   const auto labels = result.labels();
   ASSERT_EQ(labels.size(), 300u);
   EXPECT_EQ(result.points, 300);
@@ -81,7 +83,7 @@ TEST(Engine, TiesGoToTheFirstClassAndDroppedPointsToTheLabelAskedFor) {
     for (auto& [name, tensor] : node.weights)
       tensor = base::Tensor::zeros(tensor.shape(), base::DType::f32);
   }
-  const Result result = Engine(model).run(random_cloud(300, 1));
+  const Result result = Engine(model, test_support::on_device()).run(random_cloud(300, 1));
   EXPECT_GT(result.dropped, 0);
   const auto labels = result.labels(-1);
   const base::Tensor scores = result.scores();
@@ -93,7 +95,7 @@ TEST(Engine, TiesGoToTheFirstClassAndDroppedPointsToTheLabelAskedFor) {
 }
 
 TEST(Engine, ZeroPointsGiveZeroLabels) {
-  const Result result = Engine(cloud_model()).run(random_cloud(0, 1));
+  const Result result = Engine(cloud_model(), test_support::on_device()).run(random_cloud(0, 1));
   EXPECT_TRUE(result.labels().empty());
   EXPECT_EQ(result.scores().shape(), (base::Dims{0, 3}));
   EXPECT_EQ(result.outputs.at(2).sparse.rows(), 1);  // the global pool of one empty cloud
@@ -101,11 +103,11 @@ TEST(Engine, ZeroPointsGiveZeroLabels) {
 
 TEST(Engine, LabelsNeedAnOutputOnTheInput) {
   Model model = cloud_model("", R"("b")");
-  const Result none = Engine(model).run(random_cloud(50, 1));
+  const Result none = Engine(model, test_support::on_device()).run(random_cloud(50, 1));
   EXPECT_THROW(none.labels(), base::Error);
   model.classes.assign(12, "c");
   model.class_ids.assign(12, 0);
-  const Result coarse = Engine(model).run(random_cloud(50, 1));
+  const Result coarse = Engine(model, test_support::on_device()).run(random_cloud(50, 1));
   EXPECT_THROW(coarse.labels(), base::Error);
 }
 
@@ -115,7 +117,8 @@ TEST(Engine, ABatchGivesWhatEachCloudGivesAlone) {
   const std::string more =
       R"(,{"name":"p","op":"devoxelize","inputs":["head"],"mode":"trilinear"})";
   for (const char* dtype : {"fp32", "fp16"}) {
-    const Engine engine(cloud_model(more, R"("head","b","g","p")"), {.dtype = dtype, .threads = 2});
+    const Engine engine(cloud_model(more, R"("head","b","g","p")"),
+                        test_support::on_device({.dtype = dtype, .threads = 2}));
     const auto together = engine.run(batch);
     ASSERT_EQ(together.size(), 3u);
     for (std::size_t i = 0; i < 3; ++i) {
@@ -136,7 +139,7 @@ TEST(Engine, ABatchGivesWhatEachCloudGivesAlone) {
 }
 
 TEST(Engine, MayBeUsedFromSeveralThreads) {
-  const Engine engine(cloud_model(), {.threads = 2});
+  const Engine engine(cloud_model(), test_support::on_device({.threads = 2}));
   std::vector<io::Cloud> clouds;
   std::vector<std::vector<std::int32_t>> expected;
   for (std::uint64_t i = 0; i < 6; ++i) {
@@ -186,8 +189,8 @@ Model point_model(const std::string& nodes) {
 
 TEST(Devoxelize, NearestTakesThePointsOwnVoxel) {
   const Model model = point_model(R"({"name":"out","op":"devoxelize","inputs":["input"]})");
-  const Result result =
-      Engine(model).run(points_at({{3.5f, 0, 0}, {0.25f, 0, 0}, {0.75f, 0.5f, 0}}));
+  const Result result = Engine(model, test_support::on_device())
+                            .run(points_at({{3.5f, 0, 0}, {0.25f, 0, 0}, {0.75f, 0.5f, 0}}));
   const float* values = result.outputs[0].sparse.features.data<float>();
   EXPECT_EQ(values[0], 3.5f);
   EXPECT_EQ(values[1], 0.5f);
@@ -199,8 +202,11 @@ TEST(Devoxelize, TrilinearIsExactOnALineBetweenCentresAndSharesOutAbsentWeights)
   const Model model =
       point_model(R"({"name":"out","op":"devoxelize","inputs":["input"],"mode":"trilinear"})");
   // Voxels 0 and 1 with values 0.5 and 1.5 (each the mean of its points), and voxel 9 alone.
-  const Result result = Engine(model).run(points_at(
-      {{0.25f, 0.5f, 0.5f}, {0.75f, 0.5f, 0.5f}, {1.5f, 0.5f, 0.5f}, {9.25f, 0.25f, 0.75f}}));
+  const Result result = Engine(model, test_support::on_device())
+                            .run(points_at({{0.25f, 0.5f, 0.5f},
+                                            {0.75f, 0.5f, 0.5f},
+                                            {1.5f, 0.5f, 0.5f},
+                                            {9.25f, 0.25f, 0.75f}}));
   const float* values = result.outputs[0].sparse.features.data<float>();
   EXPECT_FLOAT_EQ(values[0], 0.5f);   // left of the first centre: nothing further left
   EXPECT_FLOAT_EQ(values[1], 0.75f);  // a quarter of the way to the next centre
@@ -212,19 +218,21 @@ TEST(Devoxelize, ReachesCoarserVoxelsAndTheWholeCloud) {
   const Model model = point_model(R"({"name":"d","op":"max_pool","inputs":["input"],"kernel":2},
                                      {"name":"out","op":"devoxelize","inputs":["d"]})");
   const Result result =
-      Engine(model).run(points_at({{0.5f, 0, 0}, {1.5f, 0, 0}, {2.5f, 0, 0}, {-0.5f, 0, 0}}));
+      Engine(model, test_support::on_device())
+          .run(points_at({{0.5f, 0, 0}, {1.5f, 0, 0}, {2.5f, 0, 0}, {-0.5f, 0, 0}}));
   const float* values = result.outputs[0].sparse.features.data<float>();
   EXPECT_EQ(std::vector<float>(values, values + 4), (std::vector<float>{1.5f, 1.5f, 2.5f, -0.5f}));
   const Model global = point_model(R"({"name":"g","op":"global_max_pool","inputs":["input"]},
                                       {"name":"out","op":"devoxelize","inputs":["g"]})");
-  const Result all = Engine(global).run(points_at({{0.5f, 0, 0}, {-7, 3, 2}}));
+  const Result all =
+      Engine(global, test_support::on_device()).run(points_at({{0.5f, 0, 0}, {-7, 3, 2}}));
   EXPECT_EQ(all.outputs[0].sparse.features.data<float>()[1], 0.5f);
 }
 
 TEST(Devoxelize, GivesZerosToDroppedPointsAndLabelsFollow) {
   Model model = cloud_model(R"(,{"name":"p","op":"devoxelize","inputs":["head"]})", R"("p")");
   model.input.range = {-1, -1, -1, 1, 1, 1};
-  const Result result = Engine(model).run(random_cloud(200, 5));
+  const Result result = Engine(model, test_support::on_device()).run(random_cloud(200, 5));
   const auto labels = result.labels(-1);
   const float* values = result.outputs[0].sparse.features.data<float>();
   for (std::size_t p = 0; p < labels.size(); ++p) {
@@ -239,7 +247,8 @@ TEST(Devoxelize, OfVoxelsGivesARowAVoxel) {
   for (const char* mode : {"nearest", "trilinear"}) {
     const Model model = point_model(base::concat(
         R"({"name":"out","op":"devoxelize","inputs":["input"],"mode":")", mode, "\"}"));
-    const Result result = Engine(model).run(one_channel({{0, 5, 5, 5}, {0, 4, 5, 5}}, {1, 2}));
+    const Result result = Engine(model, test_support::on_device())
+                              .run(one_channel({{0, 5, 5, 5}, {0, 4, 5, 5}}, {1, 2}));
     EXPECT_EQ(result.outputs[0].sparse.features.data<float>()[0], 1);
     EXPECT_EQ(result.outputs[0].sparse.features.data<float>()[1], 2);
   }
@@ -250,7 +259,10 @@ TEST(VoxelInput, ShapesOfModelAndFileMustAgreeAndEitherHolds) {
   const auto dense_shape = [&](const std::optional<SpatialShape>& of_model,
                                const std::optional<SpatialShape>& of_file) {
     model.input.spatial_shape = of_model;
-    return Engine(model).run(one_channel({{0, 1, 2, 3}}, {5}, of_file)).outputs[0].dense;
+    return Engine(model, test_support::on_device())
+        .run(one_channel({{0, 1, 2, 3}}, {5}, of_file))
+        .outputs[0]
+        .dense;
   };
   const SpatialShape shape{4, 5, 6};
   for (const auto& dense :
@@ -264,11 +276,14 @@ TEST(VoxelInput, ShapesOfModelAndFileMustAgreeAndEitherHolds) {
 
 TEST(VoxelInput, ChannelsMustFitAndNonFiniteValuesAreReadAsZero) {
   const Model model = point_model(R"({"name":"out","op":"relu","inputs":["input"]})");
-  const Result result = Engine(model).run(one_channel({{0, 0, 0, 0}, {0, 1, 0, 0}}, {NAN, 2}));
+  const Result result = Engine(model, test_support::on_device())
+                            .run(one_channel({{0, 0, 0, 0}, {0, 1, 0, 0}}, {NAN, 2}));
   EXPECT_EQ(result.outputs[0].sparse.features.data<float>()[0], 0);
   ASSERT_EQ(result.warnings.size(), 1u);
   EXPECT_NE(result.warnings[0].find("1 non-finite"), std::string::npos);
-  EXPECT_THROW(Engine(cloud_model()).run(one_channel({{0, 0, 0, 0}}, {1})), base::Error);
+  EXPECT_THROW(
+      Engine(cloud_model(), test_support::on_device()).run(one_channel({{0, 0, 0, 0}}, {1})),
+      base::Error);
 }
 
 TEST(VoxelInput, HalfPrecisionFeaturesAreRead) {
@@ -276,25 +291,42 @@ TEST(VoxelInput, HalfPrecisionFeaturesAreRead) {
   SparseTensor input = one_channel({{0, 0, 0, 0}}, {2.5f});
   input.features = input.features.to(base::DType::f16);
   for (const char* dtype : {"fp32", "fp16", "bf16"}) {
-    EXPECT_EQ(
-        Engine(model, {.dtype = dtype}).run(input).outputs[0].sparse.features.data<float>()[0],
-        2.5f);
+    EXPECT_EQ(Engine(model, test_support::on_device({.dtype = dtype}))
+                  .run(input)
+                  .outputs[0]
+                  .sparse.features.data<float>()[0],
+              2.5f);
   }
+}
+
+TEST(EngineOptions, SeveralGpusAreNamedTogether) {
+  const auto devices = parse_devices("cuda:1,0");
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].index, 1);
+  EXPECT_EQ(devices[1].index, 0);
+  EXPECT_EQ(parse_devices("cuda")[0].index, 0);
+  EXPECT_TRUE(parse_devices("cpu")[0].is_cpu());
+  for (const char* text : {"", "cpu,0", "cuda:0,", "cuda:0,0", "cuda:0,cpu", "cuda:0,x"})
+    EXPECT_THROW(parse_devices(text), base::Error) << text;
 }
 
 TEST(EngineOptions, WrongDevicesAndDTypesAreErrors) {
   EXPECT_THROW(Engine(cloud_model(), {.device = "tpu"}), base::Error);
-  EXPECT_THROW(Engine(cloud_model(), {.dtype = "fp64"}), base::Error);
-  EXPECT_THROW(Engine(cloud_model(), {.dtype = "int8"}), base::Error);
-  EXPECT_THROW(Engine(cloud_model(), {.threads = -1}), base::Error);
+  EXPECT_THROW(Engine(cloud_model(), test_support::on_device({.dtype = "fp64"})), base::Error);
+  EXPECT_THROW(Engine(cloud_model(), test_support::on_device({.dtype = "int8"})), base::Error);
+  EXPECT_THROW(Engine(cloud_model(), test_support::on_device({.threads = -1})), base::Error);
 }
 
 TEST(EngineMemory, PartsAreReported) {
-  const Result result = Engine(cloud_model()).run(random_cloud(500, 1));
+  const Result result = Engine(cloud_model(), test_support::on_device()).run(random_cloud(500, 1));
   EXPECT_GT(result.memory.weights, 0);
   EXPECT_GT(result.memory.maps, 0);
   EXPECT_GT(result.memory.activations, 0);
-  EXPECT_GT(result.memory.peak_process, result.memory.activations);
+  if (test_support::is_on_cpu()) {
+    EXPECT_GT(result.memory.peak_process, result.memory.activations);
+  } else {
+    EXPECT_GT(result.memory.device, result.memory.activations);
+  }
   EXPECT_LE(result.memory.largest_two_tensors, result.memory.activations);
   EXPECT_GE(result.timing.total, result.timing.network);
 }
@@ -310,7 +342,7 @@ std::int64_t resident_bytes() {
 
 // Behaviour 16, short.
 TEST(EngineMemory, IsFlatOverManyFramesOfChangingSize) {
-  const Engine engine(cloud_model(), {.threads = 2});
+  const Engine engine(cloud_model(), test_support::on_device({.threads = 2}));
   const auto frame = [&](int i) {
     engine.run(random_cloud(1000 + 1500 * (i * 7 % 5), static_cast<std::uint64_t>(i + 1), 20));
   };
@@ -321,7 +353,7 @@ TEST(EngineMemory, IsFlatOverManyFramesOfChangingSize) {
 }
 
 TEST(Profile, NamesEveryStep) {
-  const Engine engine(cloud_model(), {.threads = 2});
+  const Engine engine(cloud_model(), test_support::on_device({.threads = 2}));
   const auto steps = engine.profile(test_support::random_tensor({}));
   ASSERT_EQ(steps.size(), 5u);
   EXPECT_EQ(steps[0].node, "ar");

@@ -10,6 +10,7 @@
 #include "sparseconv/engine.hpp"
 #include "tests/sparseconv/golden_files.hpp"
 #include "tests/support/shared_files.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace {
 
@@ -36,8 +37,8 @@ std::vector<std::filesystem::path> selected_files() {
 }
 
 void check(const golden::Case& one, DType dtype) {
-  const sparseconv::Engine engine(one.model,
-                                  {.dtype = std::string(base::name(dtype)), .threads = 2});
+  const sparseconv::Engine engine(
+      one.model, test_support::on_device({.dtype = std::string(base::name(dtype)), .threads = 2}));
   const auto result = engine.run(one.input);
   ASSERT_EQ(result.outputs.size(), one.outputs.size());
   for (const auto& output : result.outputs) {

@@ -5,6 +5,7 @@
 #include "sparseconv/engine.hpp"
 #include "tests/support/make_inputs.hpp"
 #include "tests/support/naive_network.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace {
 
@@ -30,7 +31,8 @@ void expect_as_naive(const Model& model, const SparseTensor& input) {
   const auto expected = test_support::run_naively(model, input);
   for (const DType dtype : kDTypes) {
     SCOPED_TRACE(base::name(dtype));
-    const Engine engine(model, {.dtype = std::string(base::name(dtype)), .threads = 2});
+    const Engine engine(
+        model, test_support::on_device({.dtype = std::string(base::name(dtype)), .threads = 2}));
     const Result result = engine.run(input);
     for (const Output& output : result.outputs) {
       const auto& wanted = expected.at(output.node);
@@ -80,7 +82,9 @@ TEST_P(EveryOp, GiveEmptyRowsForEmptyInput) {
   const std::int64_t channels = validate(checked).at("out");
   for (const DType dtype : kDTypes) {
     const Result result =
-        Engine(model, {.dtype = std::string(base::name(dtype)), .threads = 2}).run(input);
+        Engine(model,
+               test_support::on_device({.dtype = std::string(base::name(dtype)), .threads = 2}))
+            .run(input);
     const Output& out = result.outputs.at(0);
     if (out.dense.defined()) {
       EXPECT_EQ(out.dense.size(0), 2);
@@ -248,7 +252,7 @@ TEST(Ops, AddOverDifferentCoordinatesIsAnErrorThatNamesTheNode) {
          {"name":"out","op":"relu","inputs":["sum"]})",
       4);
   try {
-    Engine(model).run(test_support::random_tensor({.bounded = false}));
+    Engine(model, test_support::on_device()).run(test_support::random_tensor({.bounded = false}));
     FAIL() << "no error";
   } catch (const base::Error& error) {
     EXPECT_NE(std::string(error.what()).find("node 'sum'"), std::string::npos) << error.what();
@@ -260,7 +264,7 @@ TEST(Ops, ToDenseWithoutBoundsIsAnErrorThatNamesTheNode) {
   const auto model =
       test_support::random_model(R"({"name":"out","op":"to_dense","inputs":["input"]})", 4);
   try {
-    Engine(model).run(test_support::random_tensor({.bounded = false}));
+    Engine(model, test_support::on_device()).run(test_support::random_tensor({.bounded = false}));
     FAIL() << "no error";
   } catch (const base::Error& error) {
     EXPECT_NE(std::string(error.what()).find("node 'out'"), std::string::npos) << error.what();

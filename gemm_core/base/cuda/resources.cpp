@@ -1,12 +1,17 @@
 #include "gemm_core/base/cuda/resources.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 
 #include "gemm_core/base/tensor.hpp"
 
 namespace base::cuda {
+namespace {
+constexpr std::size_t kMaxDevices = 64;
+}
 
 float elapsed_ms(const Event& begin, const Event& end) {
   float ms = 0;
@@ -32,22 +37,75 @@ Graph Graph::capture(cudaStream_t stream, const std::function<void()>& work) {
   return Graph(executable);
 }
 
-void* allocate_device(int device, std::size_t bytes) {
+namespace {
+
+// What is held of every device, and where.
+struct Ledger {
+  std::mutex mutex;
+  std::unordered_map<void*, std::pair<int, std::int64_t>> blocks;
+  std::array<DeviceMemoryUse, kMaxDevices> use;
+};
+Ledger& ledger() {
+  static auto* const ledger = new Ledger;  // outlives what static objects hold
+  return *ledger;
+}
+
+void reserve(int device, std::int64_t bytes) {
+  const std::scoped_lock lock(ledger().mutex);
+  DeviceMemoryUse& use = ledger().use.at(static_cast<std::size_t>(device));
+  if (use.limit > 0 && use.held + bytes > use.limit) {
+    throw OutOfMemory(concat("out of memory: cuda:", device, " shall give ", bytes, " bytes; ",
+                             std::max<std::int64_t>(0, use.limit - use.held), " of the limit of ",
+                             use.limit, " are left"));
+  }
+  use.held += bytes;
+  use.peak = std::max(use.peak, use.held);
+}
+
+void give_back(int device, std::int64_t bytes) {
+  const std::scoped_lock lock(ledger().mutex);
+  ledger().use.at(static_cast<std::size_t>(device)).held -= bytes;
+}
+
+}  // namespace
+
+void* allocate_device(int device, std::size_t size) {
   const DeviceGuard guard(device);
+  const auto bytes = static_cast<std::int64_t>(size);
+  reserve(device, bytes);
   void* pointer = nullptr;
-  const cudaError_t error = cudaMalloc(&pointer, bytes);
+  const cudaError_t error = cudaMalloc(&pointer, size);
+  if (error != cudaSuccess) give_back(device, bytes);
   if (error == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
     std::size_t free = 0, total = 0;
     (void)cudaMemGetInfo(&free, &total);
-    fail("out of memory: cuda:", device, " cannot give ", bytes, " bytes; ", free, " of ", total,
-         " are free");
+    throw OutOfMemory(concat("out of memory: cuda:", device, " cannot give ", bytes, " bytes; ",
+                             free, " of ", total, " are free"));
   }
   CUDA_CHECK(error);
+  const std::scoped_lock lock(ledger().mutex);
+  ledger().blocks[pointer] = {device, bytes};
   return pointer;
 }
 void release_device(void* pointer) noexcept {
-  if (pointer != nullptr) (void)cudaFree(pointer);
+  if (pointer == nullptr) return;
+  (void)cudaFree(pointer);
+  const std::scoped_lock lock(ledger().mutex);
+  const auto block = ledger().blocks.find(pointer);
+  if (block == ledger().blocks.end()) return;
+  ledger().use[static_cast<std::size_t>(block->second.first)].held -= block->second.second;
+  ledger().blocks.erase(block);
+}
+
+DeviceMemoryUse memory_use(int device) {
+  const std::scoped_lock lock(ledger().mutex);
+  return ledger().use.at(static_cast<std::size_t>(device));
+}
+void limit_memory(int device, std::int64_t bytes) {
+  ENSURE(bytes >= 0, "memory limit of cuda:", device, ": ", bytes, " bytes");
+  const std::scoped_lock lock(ledger().mutex);
+  ledger().use.at(static_cast<std::size_t>(device)).limit = bytes;
 }
 
 void* allocate_pinned(std::size_t bytes) {
@@ -70,7 +128,7 @@ int device_count() noexcept {
 
 const DeviceInfo& device_info(int device) {
   static std::mutex mutex;
-  static std::array<std::unique_ptr<DeviceInfo>, 64> known;
+  static std::array<std::unique_ptr<DeviceInfo>, kMaxDevices> known;
   const int count = device_count();
   ENSURE(device >= 0 && device < count, "device cuda:", device, ": this machine has ", count,
          " CUDA devices");

@@ -58,6 +58,10 @@ class Event : public Handle<cudaEvent_t, cudaEventDestroy> {
     return Event(event);
   }
   void record(cudaStream_t stream) const { CUDA_CHECK(cudaEventRecord(value_, stream)); }
+  // While a stream is captured: each launch of the graph records the event, for timing.
+  void record_in_graph(cudaStream_t stream) const {
+    CUDA_CHECK(cudaEventRecordWithFlags(value_, stream, cudaEventRecordExternal));
+  }
   void synchronize() const { CUDA_CHECK(cudaEventSynchronize(value_)); }
 };
 float elapsed_ms(const Event& begin, const Event& end);
@@ -70,8 +74,20 @@ class Graph : public Handle<cudaGraphExec_t, cudaGraphExecDestroy> {
   void launch(cudaStream_t stream) const { CUDA_CHECK(cudaGraphLaunch(value_, stream)); }
 };
 
-// Device memory of `device`; Error names the bytes wanted and free when it cannot be had.
+// When device memory cannot be had: names the bytes wanted, and free or left of the limit.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+// Device memory of `device`; OutOfMemory when it cannot be had.
 void* allocate_device(int device, std::size_t bytes);
+// Bytes of a device that this process holds through allocate_device(), now and at most so far.
+struct DeviceMemoryUse {
+  std::int64_t held = 0, peak = 0, limit = 0;  // limit 0: none
+};
+DeviceMemoryUse memory_use(int device);
+// What allocate_device() may hold of a device in all; 0: no limit.
+void limit_memory(int device, std::int64_t bytes);
 void release_device(void* pointer) noexcept;
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* pointer) noexcept;

@@ -1,0 +1,164 @@
+// What FrameRunner decides by the plan alone: which kernel runs each layer, and which sets and maps
+// those kernels need.
+#include <algorithm>
+
+#include "gemm_core/atom/activation.hpp"
+#include "sparseconv/cuda/frame_runner.hpp"
+#include "sparseconv/cuda/room.hpp"
+
+namespace sparseconv::cuda {
+namespace {
+
+using gemm_core::cuda::LayerChoice;
+using Kind = PlanStep::Kind;
+
+bool is_pool(Kind kind) {
+  return kind == Kind::max_pool || kind == Kind::avg_pool || kind == Kind::sum_pool;
+}
+
+SetSpec::Kind set_kind(Level::Kind kind) {
+  switch (kind) {
+    case Level::Kind::strided:
+      return SetSpec::Kind::strided;
+    case Level::Kind::generative:
+      return SetSpec::Kind::generative;
+    case Level::Kind::merged:
+      return SetSpec::Kind::merged;
+    case Level::Kind::global:
+      return SetSpec::Kind::global;
+    case Level::Kind::input:
+    case Level::Kind::points:
+      break;
+  }
+  return SetSpec::Kind::input;
+}
+
+// Coordinates times the part's scale.
+ConvGeometry scaling(const Level::Part& part) {
+  return {.kernel = {1, 1, 1}, .stride = part.scale, .padding = {0, 0, 0}, .dilation = {1, 1, 1}};
+}
+
+}  // namespace
+
+bool FrameRunner::suits_matrix_cores(const PlanStep& step) const {
+  const std::int64_t bytes = base::bytes(device_plan_.storage);
+  const auto is_aligned = [&](const PlanSlice& slice) {
+    return slice.channel * bytes % 16 == 0 &&
+           plan_.buffers[at(slice.buffer)].channels * bytes % 16 == 0;
+  };
+  if (step.groups != 1 || step.taps > gemm_core::kMaxMaskedTaps ||
+      device_plan_.dtype == base::DType::f32)
+    return false;
+  if (!base::cuda::device_info(device_plan_.device).has_wgmma()) return false;
+  if (!device_plan_.reads_padded_input(step) && !is_aligned(step.inputs[0])) return false;
+  if (!is_aligned(step.output)) return false;
+  return std::all_of(step.epilogue.begin(), step.epilogue.end(), [&](const PlanEpilogueNode& node) {
+    using gemm_core::Activation;
+    if (node.kind == gemm_core::EpilogueNode::Kind::add) return is_aligned(node.aux);
+    return node.kind != gemm_core::EpilogueNode::Kind::activate ||
+           node.activation == Activation::identity || node.activation == Activation::relu ||
+           node.activation == Activation::leaky_relu;
+  });
+}
+
+// Rows that a level of a street scan has, whatever the frame: kernels and orders are chosen by the
+// plan alone, so that a frame's bits depend on nothing that ran before it.
+std::int64_t FrameRunner::nominal_rows(int level) const {
+  const Level& l = plan_.levels[at(level)];
+  if (l.kind == Level::Kind::input || l.kind == Level::Kind::points) return 100000;
+  if (l.kind == Level::Kind::merged) {
+    std::int64_t rows = 0;
+    for (const Level::Part& part : l.parts) rows += nominal_rows(part.level);
+    return rows;
+  }
+  if (l.kind == Level::Kind::global || l.source < 0) return 1;
+  const std::int64_t source = nominal_rows(l.source);
+  const bool is_stride_one = l.geometry.stride == std::array{1, 1, 1};
+  if (is_stride_one) return source;
+  return l.kind == Level::Kind::strided ? source * 45 / 100 : source * 2;
+}
+
+// One order a map: that of the layer with the most work. Instances follow the shapes of each layer.
+std::vector<LayerChoice> FrameRunner::choose_layers() const {
+  std::vector<LayerChoice> choices(plan_.steps.size());
+  std::vector<std::int64_t> most_work(plan_.maps.size(), 0);
+  std::vector<bool> planes(plan_.maps.size(), false);
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (step.kind != Kind::convolution || !suits_matrix_cores(step)) continue;
+    const std::int64_t cin = device_plan_.weights[s].cin, cout = device_plan_.weights[s].cout;
+    choices[s] = gemm_core::cuda::choose_instance(device_plan_.dtype, cin, cout,
+                                                  nominal_rows(step.output_level));
+    if (step.map < 0 || choices[s].instance == nullptr) continue;
+    const bool has_planes = plan_.maps[at(step.map)].geometry.kernel == std::array{3, 3, 3};
+    if (cin * cout > most_work[at(step.map)]) {
+      most_work[at(step.map)] = cin * cout;
+      planes[at(step.map)] = choices[s].planes && has_planes;
+    }
+  }
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    choices[s].planes = plan_.steps[s].map >= 0 && planes[at(plan_.steps[s].map)];
+  }
+  return choices;
+}
+
+FrameSpec FrameRunner::make_spec(const std::vector<LayerChoice>& choices) {
+  FrameSpec spec;
+  for (const int level : device_plan_.levels_of_sets) {
+    const Level& l = plan_.levels[at(level)];
+    SetSpec set{.kind = set_kind(l.kind),
+                .source = l.source >= 0 ? device_plan_.set_of_level[at(l.source)] : -1,
+                .geometry = l.geometry};
+    for (const Level::Part& part : l.parts)
+      set.parts.push_back({device_plan_.set_of_level[at(part.level)], scaling(part)});
+    spec.sets.push_back(set);
+  }
+  for (const PlanMap& map : plan_.maps) {
+    spec.maps.push_back({.kind = map.kind,
+                         .geometry = map.geometry,
+                         .input = device_plan_.set_of_level[at(map.input)],
+                         .output = device_plan_.set_of_level[at(map.output)],
+                         .forward = map.forward,
+                         .order = RowOrder::none,
+                         .needs_canonical = false});
+  }
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (step.map < 0 || choices[s].instance == nullptr) continue;
+    spec.maps[at(step.map)].order = choices[s].planes ? RowOrder::planes : RowOrder::single;
+  }
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (step.map < 0 || choices[s].instance != nullptr) continue;
+    MapSpec& map = spec.maps[at(step.map)];
+    // The SIMT kernel skips absent taps by tiles too, so it likes one order, where the taps fit.
+    const bool takes_order = step.kind == Kind::convolution && map.order != RowOrder::planes &&
+                             step.taps <= gemm_core::kMaxMaskedTaps;
+    if (takes_order)
+      map.order = RowOrder::single;
+    else if (step.kind == Kind::convolution || is_pool(step.kind))
+      map.needs_canonical = true;
+  }
+  add_merge_maps(spec);
+  return spec;
+}
+
+// Maps of parts to the rows they are merged into: a transposed convolution of one tap.
+void FrameRunner::add_merge_maps(FrameSpec& spec) {
+  first_merge_map_.assign(plan_.steps.size(), -1);
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (step.kind != Kind::merge) continue;
+    first_merge_map_[s] = static_cast<int>(spec.maps.size());
+    for (const Level::Part& part : plan_.levels[at(step.output_level)].parts) {
+      spec.maps.push_back({.kind = KernelMap::Kind::transposed,
+                           .geometry = scaling(part),
+                           .input = device_plan_.set_of_level[at(part.level)],
+                           .output = device_plan_.set_of_level[at(step.output_level)],
+                           .order = RowOrder::none,
+                           .needs_canonical = true});
+    }
+  }
+}
+
+}  // namespace sparseconv::cuda

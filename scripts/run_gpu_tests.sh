@@ -52,7 +52,9 @@ same_digest() {
   echo "$digests"
   [ "$(echo "$digests" | wc -l)" = 1 ] && [ -n "$digests" ]
 }
-check "bits over processes" same_digest
+export -f same_digest
+export engine
+check "bits over processes" bash -c same_digest
 if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; then
   sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
   sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:Simt*'

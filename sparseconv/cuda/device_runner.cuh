@@ -124,10 +124,10 @@ class DeviceRunner {
       return cub::DeviceScan::InclusiveScan(at, bytes, values, sums, AddRows{}, items, stream_);
     });
   }
-  // By bits [0, bits) of the keys, stably. Uses both pairs of arrays; the result is in one of them.
+  // By some bits of the keys, stably. Uses both pairs of arrays; the result is in one of them.
   template <class SortKey>
   Sorted<SortKey> sort(Sorted<SortKey> from, Sorted<SortKey> to, const ItemCount& number,
-                       int bits) {
+                       const SortBits& bits) {
     void* counts =
         scratch_.take(static_cast<std::size_t>(sort_scratch_counts(number)) * sizeof(std::int32_t));
     return counts == nullptr

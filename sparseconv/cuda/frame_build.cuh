@@ -46,8 +46,18 @@ inline std::vector<std::optional<SpatialShape>> shapes_of(
   return shapes;
 }
 
-inline int bits_for_batches(std::int32_t batch_size) {
-  return std::bit_width(static_cast<std::uint32_t>(batch_size));
+// Bits that tell keys of a set apart, `dropped` bits below them left out. Where there are bounds,
+// cells differ in few bits of each axis.
+inline SortBits bits_of_keys(const std::optional<SpatialShape>& shape, std::int32_t batch_size,
+                             int dropped) {
+  const int batch_bits = std::bit_width(static_cast<std::uint32_t>(std::max(0, batch_size - 1)));
+  const int batch_at = 3 * kAxisBits - dropped;
+  if (!shape) return {.low = batch_at + batch_bits};
+  std::int64_t extent = 1;
+  for (const std::int64_t size : *shape) extent = std::max(extent, size);
+  const int axis_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(extent - 1)));
+  if (axis_bits >= kAxisBits) return {.low = batch_at + batch_bits};
+  return {.low = std::max(0, 3 * axis_bits - dropped), .from = batch_at, .high = batch_bits};
 }
 
 template <class Runner>
@@ -67,13 +77,25 @@ void build_general(Runner& runner, const FrameLayout& frame, const SetStage& sta
     runner.run(mark);
   }
   runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks});
-  const int id_bits = 3 * kAxisBits - kBlockBits + bits_for_batches(batch_size);
-  const auto sorted = runner.sort(Sorted<Key>{stage.ids, stage.slots},
-                                  Sorted<Key>{stage.sorted_ids, stage.sorted_slots},
-                                  {set.table.slots, stage.blocks}, id_bits);
+  const auto sorted = runner.sort(
+      Sorted<Key>{stage.ids, stage.slots}, Sorted<Key>{stage.sorted_ids, stage.sorted_slots},
+      {set.table.slots, stage.blocks}, bits_of_keys(shape, batch_size, kBlockBits));
   const CountCells cells{set.table, sorted.values, stage.blocks};
   runner.scan(cells, stage.sums, set.table.slots);
   runner.run(ExpandBlocks{set, cells, sorted.keys, stage.sums, stage.full});
+}
+
+template <class Runner>
+void build_merge(Runner& runner, const MergeStage& merge) {
+  runner.run(ArrangeMerged{merge.merged, merge.part_begin, merge.item_count});
+  runner.run(
+      ListMerged{merge.merged, merge.part_begin, merge.unsorted.keys, merge.unsorted.values});
+  const ItemCount number{merge.items, merge.item_count};
+  const auto capacity = static_cast<std::uint32_t>(merge.merged.set.capacity);
+  const auto sorted = runner.sort(merge.unsorted, merge.sorted, number,
+                                  {.low = static_cast<int>(std::bit_width(capacity))});
+  runner.run(FillMerged{merge.merged.set, sorted.keys, sorted.values, number, merge.items_of_rows,
+                        merge.begin});
 }
 
 template <bool kAdjacent, class Runner>
@@ -94,7 +116,7 @@ void build_orders(Runner& runner, const FrameLayout& frame) {
     runner.run(Arrange{batch.orders, batch.segment_begin, batch.item_count});
     runner.run(MakeSortingKeys{batch.orders, batch.unsorted.keys, batch.unsorted.values});
     const auto sorted =
-        runner.sort(batch.unsorted, batch.sorted, {batch.items, batch.item_count}, 32);
+        runner.sort(batch.unsorted, batch.sorted, {batch.items, batch.item_count}, {.low = 32});
     runner.run(FillSlots{batch.orders, sorted.values, batch.segment_begin});
   }
 }
@@ -122,9 +144,10 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
   const CoordinateView& first = frame.sets.front();
   if (first.rows != nullptr) {
     runner.run(NumberInput{frame.input_ranks, first.count, first.capacity});
-    const auto sorted = runner.sort(
-        Sorted<Key>{frame.input_keys, frame.input_ranks}, Sorted<Key>{first.keys, first.rows},
-        {first.capacity, first.count}, 3 * kAxisBits + stages::bits_for_batches(input.batch_size));
+    const auto sorted =
+        runner.sort(Sorted<Key>{frame.input_keys, frame.input_ranks},
+                    Sorted<Key>{first.keys, first.rows}, {first.capacity, first.count},
+                    stages::bits_of_keys(input.spatial_shape, input.batch_size, 0));
     runner.copy(first.keys, sorted.keys, first.capacity);
     runner.copy(first.rows, sorted.values, first.capacity);
   }
@@ -149,6 +172,7 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
     runner.run(BuildPyramid{pyramid, stage.level_rows});
   }
   stages::run_all<InsertBlocks>(runner, frame.tabled);
+  for (const MergeStage& merge : frame.merges) stages::build_merge(runner, merge);
   stages::run_all<FillCanonical>(runner, frame.canonicals);
   stages::run_all<InvertTables>(runner, frame.inverts);
   stages::build_orders(runner, frame);

@@ -33,6 +33,7 @@ class Planner {
 
   FrameLayout run() {
     place_sets();
+    place_merges();
     place_maps();
     place_batches();
     return std::move(frame_);
@@ -122,6 +123,31 @@ class Planner {
     stage.blocks = arena.take<std::int32_t>(Arena::zeros, 1);
     stage.full = arena.take<std::int32_t>(Arena::zeros, 1);
     stage.errors = frame_.status == nullptr ? nullptr : frame_.status + spec_.sets.size() + at(s);
+  }
+
+  void place_merges() {
+    for (int s = 0; s < static_cast<int>(spec_.sets.size()); ++s) {
+      const SetSpec& spec = spec_.sets[at(s)];
+      if (spec.kind != SetSpec::Kind::merged) continue;
+      MergeStage& merge = frame_.merges.emplace_back();
+      merge.set = s;
+      merge.merged.set = frame_.sets[at(s)];
+      for (const SetSpec::Part& part : spec.parts) {
+        const int p = merge.merged.count++;
+        merge.merged.part[p] = frame_.sets[at(part.source)];
+        for (std::size_t a = 0; a < 3; ++a) merge.merged.scale[p][a] = part.geometry.stride[a];
+        merge.items += merge.merged.part[p].capacity;
+      }
+      Arena& arena = frame_.arena;
+      for (Sorted<std::uint32_t>* side : {&merge.unsorted, &merge.sorted}) {
+        side->keys = arena.take<std::uint32_t>(Arena::plain, merge.items);
+        side->values = arena.take<std::int32_t>(Arena::plain, merge.items);
+      }
+      merge.item_count = arena.take<std::int32_t>(Arena::plain, 1);
+      merge.part_begin = arena.take<std::int32_t>(Arena::plain, merge.merged.count + 1);
+      merge.items_of_rows = arena.take<std::int32_t>(Arena::plain, merge.items);
+      merge.begin = arena.take<std::int32_t>(Arena::plain, merge.merged.set.capacity + 1);
+    }
   }
 
   MapSource source_of(const MapSpec& map) const {
@@ -265,11 +291,11 @@ class Planner {
 };
 
 void check_parts(const SetSpec& set, int s) {
-  ENSURE(!set.parts.empty(), "frame maps: set ", s, " merges nothing");
+  ENSURE(!set.parts.empty() && set.parts.size() <= static_cast<std::size_t>(kMaxMergedParts),
+         "merge: ", set.parts.size(), " parts are not in 1..", kMaxMergedParts);
   for (const SetSpec::Part& part : set.parts) {
     ENSURE(part.source >= 0 && part.source < s, "frame maps: set ", s, " is made from set ",
            part.source);
-    part.geometry.check("frame maps");
     ENSURE(part.geometry.taps() == 1 && part.geometry.padding == (std::array{0, 0, 0}),
            "frame maps: set ", s, " merges by a geometry with taps or padding");
   }

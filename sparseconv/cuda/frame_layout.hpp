@@ -6,6 +6,7 @@
 #include "sparseconv/cuda/arena.hpp"
 #include "sparseconv/cuda/coordinate_steps.cuh"
 #include "sparseconv/cuda/frame_maps.hpp"
+#include "sparseconv/cuda/merge_steps.cuh"
 #include "sparseconv/cuda/order_steps.cuh"
 
 namespace sparseconv::cuda {
@@ -24,6 +25,16 @@ struct SetStage {
                *errors = nullptr, *full = nullptr;
 };
 
+// The items of a merged set.
+struct MergeStage {
+  int set = 0;
+  MergedSet merged;
+  std::int64_t items = 0;  // at most
+  Sorted<std::uint32_t> unsorted{}, sorted{};
+  std::int32_t *item_count = nullptr, *part_begin = nullptr, *items_of_rows = nullptr,
+               *begin = nullptr;
+};
+
 // Orders that one sort serves: it tells kMaxSegments segments apart.
 struct OrderBatch {
   OrderJobs orders;
@@ -37,6 +48,7 @@ struct FrameLayout {
   Arena arena;
   std::vector<CoordinateView> sets;
   std::vector<SetStage> stages;
+  std::vector<MergeStage> merges;
   std::vector<CoordinateView> tabled;  // sets whose tables are made from sorted keys
   std::vector<OrderJob> orders;
   std::vector<OrderBatch> batches;

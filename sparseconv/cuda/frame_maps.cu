@@ -80,6 +80,12 @@ DeviceMapView FrameMaps::view(int map) const {
 CoordinateView FrameMaps::set(int set) const {
   return impl_->frame.sets.at(static_cast<std::size_t>(set));
 }
+MergeView FrameMaps::merge(int set) const {
+  for (const MergeStage& stage : impl_->frame.merges) {
+    if (stage.set == set) return {stage.items_of_rows, stage.begin, stage.part_begin};
+  }
+  base::fail("frame maps: set ", set, " is not merged");
+}
 Key* FrameMaps::input_keys() {
   const CoordinateView& first = impl_->frame.sets.front();
   return first.rows != nullptr ? impl_->frame.input_keys : first.keys;

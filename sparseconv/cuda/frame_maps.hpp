@@ -19,6 +19,7 @@
 
 #include "sparseconv/cuda/block_table.cuh"
 #include "sparseconv/cuda/device_map.cuh"
+#include "sparseconv/cuda/merge_steps.cuh"
 #include "sparseconv/kernel_map.hpp"
 
 namespace sparseconv::cuda {
@@ -35,8 +36,8 @@ struct SetSpec {
   } kind = Kind::input;
   int source = -1;  // a set of a lower index
   ConvGeometry geometry;
-  // Cells of a set of a lower index, their coordinates multiplied by the stride of a geometry of
-  // one tap without padding.
+  // Cells of a set of a lower index, their coordinates multiplied by the stride (which may be 0) of
+  // a geometry of one tap without padding. At most kMaxMergedParts.
   struct Part {
     int source = -1;
     ConvGeometry geometry;
@@ -86,6 +87,7 @@ class FrameMaps {
 
   DeviceMapView view(int map) const;
   CoordinateView set(int set) const;  // device pointers; look-ups by its table give ranks
+  MergeView merge(int set) const;     // of a merged set
   Key* input_keys();                  // device [row_capacity(0)]: where keys go, in row order
   const Key* keys(int set) const;     // device, ascending; in row order where the input is sorted
   const std::int32_t* rank_to_row(int set) const;  // device; null: the same

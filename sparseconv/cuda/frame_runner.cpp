@@ -109,8 +109,17 @@ FrameMaps::Sizes FrameRunner::enqueue(const FrameFacts& facts, FrameOutput& outp
   const FrameMaps::Sizes sizes = maps_->check({host_status_.data(), status_size});
   if (sizes.exceeds) return sizes;
   for (std::size_t i = 0; i < plan_.checks.size(); ++i) {
-    ENSURE(host_status_.data()[status_size + i] == 0, "node '", plan_.checks[i].node,
-           "': its inputs stand on different coordinates");
+    const std::int32_t mismatch = host_status_.data()[status_size + i];
+    if (mismatch == 0) continue;
+    const auto rows = [&](int level) {
+      return sizes.rows[at(device_plan_.set_of_level[at(level)])];
+    };
+    const LevelCheck& check = plan_.checks[i];
+    const std::string where =
+        rows(check.first) != rows(check.second)
+            ? base::concat(rows(check.first), " and ", rows(check.second), " rows")
+            : base::concat("they differ from row ", 0x7fffffff - mismatch);
+    base::fail("node '", check.node, "': its inputs stand on different coordinates: ", where);
   }
   output.timing.maps = base::cuda::elapsed_ms(begin_, after_maps_);
   output.timing.network = base::cuda::elapsed_ms(after_maps_, after_network_);

@@ -91,7 +91,6 @@ class FrameRunner {
   bool suits_matrix_cores(const PlanStep& step) const;
   std::int64_t nominal_rows(int level) const;
   FrameSpec make_spec(const std::vector<gemm_core::cuda::LayerChoice>& choices);
-  void add_merge_maps(FrameSpec& spec);
 
   // frame_steps.cpp
   gemm_core::TileSchedule schedule(const gemm_core::GatherTable& table,
@@ -122,7 +121,6 @@ class FrameRunner {
   bool is_prepared_ = false;
   std::optional<FrameMaps> maps_;
   std::optional<DeviceVoxelizer> voxelizer_;
-  std::vector<int> first_merge_map_;  // of each step: the maps of its parts follow each other
   Placement placement_;
   base::cuda::Buffer<std::uint8_t> arena_, padded_input_;
   base::cuda::Buffer<float> partials_;

@@ -128,12 +128,15 @@ FrameRunner::Launch FrameRunner::prepare_convolution(std::size_t index, const La
 FrameRunner::Launch FrameRunner::prepare_merge(std::size_t index) {
   const PlanStep& step = plan_.steps[index];
   std::vector<MergePart> parts;
+  const auto& levels = plan_.levels[at(step.output_level)].parts;
   for (std::size_t p = 0; p < step.inputs.size(); ++p) {
-    const DeviceMapView map = maps_->view(first_merge_map_[index] + static_cast<int>(p));
-    parts.push_back({constant(view(step.inputs[p])), map.canonical});
+    const int set = device_plan_.set_of_level[at(levels[p].level)];
+    parts.push_back({constant(view(step.inputs[p])), maps_->rank_to_row(set)});
   }
-  return [parts, to = destination(step.output), rows = rows_of(step.output_level)](
-             cudaStream_t stream) { merge(parts, to, rows, stream); };
+  return [parts, merged = maps_->merge(device_plan_.set_of_level[at(step.output_level)]),
+          to = destination(step.output), rows = rows_of(step.output_level)](cudaStream_t stream) {
+    merge(parts, merged, to, rows, stream);
+  };
 }
 
 // A point takes the row of its own voxel where that is what it asks for; else rows are found by

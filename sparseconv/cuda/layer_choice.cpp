@@ -139,26 +139,7 @@ FrameSpec FrameRunner::make_spec(const std::vector<LayerChoice>& choices) {
     else if (step.kind == Kind::convolution || is_pool(step.kind))
       map.needs_canonical = true;
   }
-  add_merge_maps(spec);
   return spec;
-}
-
-// Maps of parts to the rows they are merged into: a transposed convolution of one tap.
-void FrameRunner::add_merge_maps(FrameSpec& spec) {
-  first_merge_map_.assign(plan_.steps.size(), -1);
-  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
-    const PlanStep& step = plan_.steps[s];
-    if (step.kind != Kind::merge) continue;
-    first_merge_map_[s] = static_cast<int>(spec.maps.size());
-    for (const Level::Part& part : plan_.levels[at(step.output_level)].parts) {
-      spec.maps.push_back({.kind = KernelMap::Kind::transposed,
-                           .geometry = scaling(part),
-                           .input = device_plan_.set_of_level[at(part.level)],
-                           .output = device_plan_.set_of_level[at(step.output_level)],
-                           .order = RowOrder::none,
-                           .needs_canonical = true});
-    }
-  }
 }
 
 }  // namespace sparseconv::cuda

@@ -35,14 +35,19 @@ inline std::int64_t sort_scratch_counts(const ItemCount& number) {
   return static_cast<std::int64_t>(kDigits) * (sort_plan(number).tiles + 1);
 }
 
-template <class Key>
-__device__ int digit_of(Key key, int shift) {
-  return static_cast<int>(key >> shift) & (kDigits - 1);
-}
+// One pass looks at eight of the bits.
+struct SortPass {
+  SortBits bits;
+  int shift = 0;
+  template <class Key>
+  __device__ int digit_of(Key key) const {
+    return static_cast<int>(bits.of(key) >> shift) & (kDigits - 1);
+  }
+};
 
 template <class Key>
 __global__ void __launch_bounds__(kSortThreads)
-    radix_count(const Key* keys, int shift, SortPlan plan, std::int32_t* counts) {
+    radix_count(const Key* keys, SortPass pass, SortPlan plan, std::int32_t* counts) {
   __shared__ std::int32_t bins[kSortWarps][kDigits];
   wait_and_go_on();
   const std::int32_t items = plan.number.items(),
@@ -56,7 +61,7 @@ __global__ void __launch_bounds__(kSortThreads)
 #pragma unroll
   for (int j = 0; j < kSortItems; ++j) {
     const std::int32_t i = begin + j * kSortThreads + static_cast<std::int32_t>(threadIdx.x);
-    const int digit = i < items ? digit_of(keys[i], shift) : kDigits;
+    const int digit = i < items ? pass.digit_of(keys[i]) : kDigits;
     const unsigned peers = __match_any_sync(~0u, digit);
     if (i < items && (peers & ((1u << lane) - 1)) == 0) bins[warp][digit] += __popc(peers);
     __syncwarp();
@@ -114,7 +119,8 @@ __global__ void __launch_bounds__(kSortThreads)
 template <class Key>
 __global__ void __launch_bounds__(kSortThreads)
     radix_scatter(const Key* keys, const std::int32_t* values, Key* to_keys,
-                  std::int32_t* to_values, int shift, SortPlan plan, const std::int32_t* counts) {
+                  std::int32_t* to_values, SortPass pass, SortPlan plan,
+                  const std::int32_t* counts) {
   __shared__ std::int32_t
       places[kSortWarps][kDigits];  // counts of a warp, then where its next item of a digit goes
   __shared__ std::int32_t warp_sums[kSortWarps];
@@ -139,7 +145,7 @@ __global__ void __launch_bounds__(kSortThreads)
   for (int j = 0; j < kSortItems; ++j) {
     const bool is_item = begin + j * 32 < items;
     const int digit =
-        is_item ? digit_of(key[j], shift) : kDigits;  // lanes without an item match each other only
+        is_item ? pass.digit_of(key[j]) : kDigits;  // lanes without an item match each other only
     const unsigned peers = __match_any_sync(~0u, digit);
     const int before = __popc(peers & ((1u << lane) - 1));
     const std::int32_t seen = is_item ? places[warp][digit] : 0;
@@ -167,28 +173,29 @@ __global__ void __launch_bounds__(kSortThreads)
   for (int j = 0; j < kSortItems; ++j) {
     const std::int32_t i = begin + j * 32;
     if (i >= items) continue;
-    const std::int32_t to = places[warp][digit_of(key[j], shift)] + rank[j];
+    const std::int32_t to = places[warp][pass.digit_of(key[j])] + rank[j];
     to_keys[to] = key[j];
     to_values[to] = values[i];
   }
 }
 
-// Bits [0, bits) decide. Works to and fro between the two pairs of arrays; the result says where it
+// Works to and fro between the two pairs of arrays; the result says where it
 // ended. `counts`: sort_scratch_counts(number).
 template <class Key>
-Sorted<Key> radix_sort(Sorted<Key> from, Sorted<Key> to, const ItemCount& number, int bits,
-                       std::int32_t* counts, cudaStream_t stream) {
+Sorted<Key> radix_sort(Sorted<Key> from, Sorted<Key> to, const ItemCount& number,
+                       const SortBits& bits, std::int32_t* counts, cudaStream_t stream) {
   using base::cuda::launch;
   const SortPlan plan = sort_plan(number);
   const dim3 tiles(static_cast<unsigned>(plan.tiles)), threads(kSortThreads);
   const dim3 digits(plan.tiles > 0 ? kDigits : 0);
-  for (int shift = 0; shift < bits; shift += 8) {
+  for (int shift = 0; shift < bits.count(); shift += 8) {
+    const SortPass pass{bits, shift};
     launch(radix_count<Key>, {.grid = tiles, .block = threads, .overlap = true}, stream, from.keys,
-           shift, plan, counts);
+           pass, plan, counts);
     launch(radix_sum_tiles<>, {.grid = digits, .block = threads, .overlap = true}, stream, plan,
            counts);
     launch(radix_scatter<Key>, {.grid = tiles, .block = threads, .overlap = true}, stream,
-           from.keys, from.values, to.keys, to.values, shift, plan, counts);
+           from.keys, from.values, to.keys, to.values, pass, plan, counts);
     std::swap(from, to);
   }
   return from;

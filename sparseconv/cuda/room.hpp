@@ -1,5 +1,6 @@
 // Small helpers of the frame runner's files.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,7 +15,10 @@ inline base::ConstTensorView constant(const base::TensorView& v) {
 }
 
 // Room for frames a little larger than the one that asks, so that few frames prepare anew.
-inline std::int64_t with_room(std::int64_t rows) { return (rows + rows / 4 + 1023) / 1024 * 1024; }
+// Not nothing: empty frames are prepared like others.
+inline std::int64_t with_room(std::int64_t rows) {
+  return (std::max<std::int64_t>(rows, 1) + rows / 4 + 1023) / 1024 * 1024;
+}
 
 template <class Buffer>
 void make_room(Buffer& buffer, std::size_t count) {

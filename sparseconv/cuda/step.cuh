@@ -67,6 +67,19 @@ struct Sorted {
   std::int32_t* values;
 };
 
+// Which bits of keys a sort looks at: [0, low), and above them [from, from + high). Keys of bounded
+// sets have nothing to tell apart between their cells and the batch.
+struct SortBits {
+  int low = 0, from = 0, high = 0;
+  SPARSECONV_DEVICE constexpr int count() const { return low + high; }
+  // What is looked at, as one number; bits above it may be anything.
+  template <class Key>
+  SPARSECONV_DEVICE constexpr Key of(Key key) const {
+    if (high == 0) return key;
+    return (key & ((Key{1} << low) - 1)) | key >> from << low;
+  }
+};
+
 // How many there are: at most `capacity`, exactly *count where that is given.
 struct ItemCount {
   std::int64_t capacity = 0;

@@ -104,28 +104,31 @@ __global__ void dense_rows(LevelRowsView level, Matrix from, float* dense, std::
 
 struct MergedParts {
   Matrix input[kMaxMergedParts];
-  const std::int32_t* table[kMaxMergedParts];
+  const std::int32_t* rank_to_row[kMaxMergedParts];
   std::int32_t count = 0;
 };
 
 template <class In, class Out>
-__global__ void merge_rows(const __grid_constant__ MergedParts parts, Matrix to, RowCount rows) {
+__global__ void merge_rows(const __grid_constant__ MergedParts parts, MergeView view, Matrix to,
+                           RowCount rows) {
   wait_and_go_on();
   const std::int64_t items = rows_of(rows) * to.channels;
   for (std::int64_t i = first_item(); i < items; i += item_step()) {
     const std::int64_t row = i / to.channels, column = i % to.channels;
     float sum = 0;
-    for (int p = 0; p < parts.count; ++p) {
-      const std::int32_t in = __ldg(parts.table[p] + row);
-      if (in < 0) continue;
+    int p = 0;
+    for (std::int32_t j = view.begin[row]; j < view.begin[row + 1]; ++j) {
+      const std::int32_t item = view.items[j];
+      while (p + 1 < parts.count && item >= view.part_begin[p + 1]) ++p;
+      std::int64_t in = item - view.part_begin[p];
+      if (parts.rank_to_row[p] != nullptr) in = parts.rank_to_row[p][in];
       sum += DeviceElement<In>::load(parts.input[p].data, in * parts.input[p].pitch + column);
     }
     DeviceElement<Out>::store(to.data, row * to.pitch + column, sum);
   }
 }
 
-__global__ void differing_ranks(LevelRowsView first, LevelRowsView second,
-                                std::int32_t* mismatches) {
+__global__ void differing_ranks(LevelRowsView first, LevelRowsView second, std::int32_t* mismatch) {
   wait_and_go_on();
   const std::int64_t a = rows_of(first.rows), b = rows_of(second.rows);
   const auto row = [](const LevelRowsView& level, std::int64_t rank) {
@@ -134,7 +137,7 @@ __global__ void differing_ranks(LevelRowsView first, LevelRowsView second,
   for (std::int64_t i = first_item(); i < max(a, b); i += item_step()) {
     const bool differs =
         i >= a || i >= b || first.keys[i] != second.keys[i] || row(first, i) != row(second, i);
-    if (differs) atomicAdd(mismatches, 1);
+    if (differs) atomicMax(mismatch, 0x7fffffff - static_cast<std::int32_t>(i));
   }
 }
 
@@ -203,31 +206,29 @@ void to_dense(const LevelRowsView& level, const base::ConstTensorView& input, fl
   });
 }
 
-void merge(std::span<const MergePart> parts, const Destination& output, const RowCount& rows,
-           cudaStream_t stream) {
-  ENSURE(!parts.empty() && parts.size() <= static_cast<std::size_t>(kMaxMergedParts),
-         "merge: ", parts.size(), " parts are not in 1..", kMaxMergedParts);
+void merge(std::span<const MergePart> parts, const MergeView& view, const Destination& output,
+           const RowCount& rows, cudaStream_t stream) {
   MergedParts merged;
   for (const MergePart& part : parts) {
     merged.input[merged.count] = matrix(part.input);
-    merged.table[merged.count++] = part.table;
+    merged.rank_to_row[merged.count++] = part.rank_to_row;
   }
   visit_types(parts[0].input.dtype, output, "merge", [&]<class In, class Out>() {
     base::cuda::launch(merge_rows<In, Out>,
                        {.grid = blocks_for(rows.bound * output.view.shape[1]),
                         .block = dim3(kThreads),
                         .overlap = true},
-                       stream, merged, matrix(output.view), rows);
+                       stream, merged, view, matrix(output.view), rows);
   });
 }
 
-void compare_levels(const LevelRowsView& first, const LevelRowsView& second,
-                    std::int32_t* mismatches, cudaStream_t stream) {
+void compare_levels(const LevelRowsView& first, const LevelRowsView& second, std::int32_t* mismatch,
+                    cudaStream_t stream) {
   base::cuda::launch(differing_ranks,
                      {.grid = blocks_for(std::max(first.rows.bound, second.rows.bound)),
                       .block = dim3(kThreads),
                       .overlap = true},
-                     stream, first, second, mismatches);
+                     stream, first, second, mismatch);
 }
 
 void fill_identities(std::span<const IdentityJob> all, cudaStream_t stream) {

@@ -11,6 +11,7 @@
 #include "gemm_core/collective/gather_table.hpp"
 #include "gemm_core/epilogue/epilogue.hpp"
 #include "sparseconv/coord.hpp"
+#include "sparseconv/cuda/merge_steps.cuh"
 #include "sparseconv/plan.hpp"
 
 namespace sparseconv::cuda {
@@ -54,16 +55,17 @@ void to_dense(const LevelRowsView& level, const base::ConstTensorView& input, fl
               const std::array<std::int64_t, 3>& shape, cudaStream_t stream);
 
 // A row of the output sums, in order of the parts, the rows that fall on it.
-inline constexpr int kMaxMergedParts = 64;
 struct MergePart {
   base::ConstTensorView input;
-  const std::int32_t* table = nullptr;  // [output rows] row of the input or -1
+  const std::int32_t* rank_to_row = nullptr;  // null: the same
 };
-void merge(std::span<const MergePart> parts, const Destination& output, const RowCount& rows,
-           cudaStream_t stream);
-// *mismatches counts the ranks at which two levels differ.
-void compare_levels(const LevelRowsView& first, const LevelRowsView& second,
-                    std::int32_t* mismatches, cudaStream_t stream);
+void merge(std::span<const MergePart> parts, const MergeView& view, const Destination& output,
+           const RowCount& rows, cudaStream_t stream);
+
+// *mismatch = 0x7fffffff - the first rank at which two levels differ; left alone where there is
+// none.
+void compare_levels(const LevelRowsView& first, const LevelRowsView& second, std::int32_t* mismatch,
+                    cudaStream_t stream);
 
 // Error naming the device's architecture where this build has no kernels for it.
 void check_kernels_run_on(int device);

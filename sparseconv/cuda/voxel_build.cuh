@@ -17,7 +17,9 @@ void build_voxels(Runner& runner, const VoxelizeOptions& options, const VoxelLay
   const auto max_points = static_cast<std::int32_t>(options.max_points),
              max_voxels = static_cast<std::int32_t>(options.max_voxels);
   runner.run(AssignCells{v.clouds, clouds, points, v.keys, v.order, v.status});
-  const int bits = 3 * kAxisBits + std::bit_width(static_cast<std::uint32_t>(clouds));
+  // Keys that stand for no voxel come last: no batch has all of these bits.
+  const SortBits bits{.low = 3 * kAxisBits +
+                             static_cast<int>(std::bit_width(static_cast<std::uint32_t>(clouds)))};
   const auto sorted = runner.sort(Sorted<Key>{v.keys, v.order},
                                   Sorted<Key>{v.sorted_keys, v.sorted_order}, points, bits);
   runner.scan(FirstOfVoxel{sorted.keys, points}, v.sums, capacity);

@@ -21,7 +21,17 @@ struct BuiltFrame {
   std::vector<std::int32_t> rank_to_row;           // of set 0, empty: the same
   std::vector<BuiltMap> maps;
   sparseconv::cuda::FrameMaps::Sizes sizes;
+  // MergeView of the one merged set, where there is one.
+  std::vector<std::int32_t> merge_items, merge_begin, part_begin;
 };
+
+// The merged set of a frame, or -1.
+inline int merged_set(const sparseconv::cuda::FrameSpec& spec) {
+  for (std::size_t s = 0; s < spec.sets.size(); ++s) {
+    if (!spec.sets[s].parts.empty()) return static_cast<int>(s);
+  }
+  return -1;
+}
 
 struct FrameCase {
   sparseconv::cuda::FrameSpec spec;

@@ -43,6 +43,14 @@ BuiltFrame download(const FrameCase& c, const sc::FrameMaps& maps) {
     map.plane_begin = copy(view.table.plane_begin, 5);
     map.group_masks = copy(view.table.group_masks, map.capacity / gemm_core::kSlotGroup);
   }
+  if (const int set = merged_set(c.spec); set >= 0) {
+    const sc::MergeView merge = maps.merge(set);
+    const auto parts =
+        static_cast<std::int64_t>(c.spec.sets[static_cast<std::size_t>(set)].parts.size());
+    built.part_begin = copy(merge.part_begin, parts + 1);
+    built.merge_begin = copy(merge.begin, built.sizes.rows[static_cast<std::size_t>(set)] + 1);
+    built.merge_items = copy(merge.items, built.part_begin.back());
+  }
   return built;
 }
 

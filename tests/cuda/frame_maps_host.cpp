@@ -52,6 +52,11 @@ BuiltFrame build_on_host(const FrameCase& c, int builds) {
     map.plane_begin = copy(order.plane_begin, 5);
     map.group_masks = copy(order.group_masks, map.capacity / gemm_core::kSlotGroup);
   }
+  for (const sc::MergeStage& merge : frame.merges) {
+    built.part_begin = copy(merge.part_begin, merge.merged.count + 1);
+    built.merge_begin = copy(merge.begin, merge.merged.set.size() + 1);
+    built.merge_items = copy(merge.items_of_rows, built.part_begin.back());
+  }
   return built;
 }
 

@@ -31,13 +31,16 @@ class HostRunner {
   template <class Key>
   sparseconv::cuda::Sorted<Key> sort(sparseconv::cuda::Sorted<Key> from,
                                      sparseconv::cuda::Sorted<Key> to,
-                                     const sparseconv::cuda::ItemCount& number, int bits) {
+                                     const sparseconv::cuda::ItemCount& number,
+                                     const sparseconv::cuda::SortBits& bits) {
     const std::int64_t items = number.items();
-    const Key mask = bits == static_cast<int>(8 * sizeof(Key)) ? ~Key{0} : (Key{1} << bits) - 1;
+    const int count = bits.count();
+    const Key mask = count == static_cast<int>(8 * sizeof(Key)) ? ~Key{0} : (Key{1} << count) - 1;
+    const auto seen = [&](Key key) { return static_cast<Key>(bits.of(key) & mask); };
     std::vector<std::int64_t> order(static_cast<std::size_t>(items));
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      return (from.keys[a] & mask) < (from.keys[b] & mask);
+      return seen(from.keys[a]) < seen(from.keys[b]);
     });
     for (std::int64_t i = 0; i < items; ++i) {
       to.keys[i] = from.keys[order[static_cast<std::size_t>(i)]];

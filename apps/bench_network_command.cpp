@@ -145,9 +145,11 @@ int bench_network(const Arguments& arguments) {
   const bool cached = choice_option(arguments, "maps", "built", {"built", "cached"}) == "cached";
   FrameOptions frame_settings = frame_options(arguments);
   Model model = model_of(arguments, frame_settings);
-  if (arguments.has("voxel-size") || !arguments.has("model")) {
+  // Detectors have a field of view, cut into cells of their own heights.
+  if (arguments.has("voxel-size") && !model.input.range)
     model.input.voxel_size = frame_settings.voxel_size;
-  }
+  frame_settings.range = model.input.range;
+  frame_settings.spatial_shape = model.input.spatial_shape;
   frame_settings.voxel_size = model.input.voxel_size;
   frame_settings.features = model.input.features;
   const BenchFrame frame = load_frame(frame_settings);

@@ -91,7 +91,8 @@ struct MemoryParts {
   }
   std::string text() const {
     std::string lines;
-    for (const auto& [part, bytes] : json().items()) {
+    const Json parts = json();
+    for (const auto& [part, bytes] : parts.items()) {
       char line[80];
       std::snprintf(line, sizeof line, "memory: %-20s %10.1f MiB\n", part.c_str(),
                     bytes.get<double>() / (1 << 20));

@@ -70,6 +70,9 @@ struct FrameOptions {
   std::vector<std::string> inputs;
   std::array<double, 3> voxel_size{0.1, 0.1, 0.1};
   std::vector<std::string> features{"x", "y", "z", "intensity"};  // 0 where a cloud lacks one
+  // Bounds of clouds, where a network has them.
+  std::optional<std::array<double, 6>> range;
+  std::optional<sparseconv::SpatialShape> spatial_shape;
   int batch = 1;           // frames in one tensor; few inputs are repeated
   std::uint64_t seed = 1;  // of the street
 };

@@ -64,7 +64,10 @@ BenchFrame load_frame(const FrameOptions& options) {
   if (frame.clouds.empty()) frame.clouds = street(options.seed, options.batch);
   std::vector<const io::Cloud*> clouds;
   for (const io::Cloud& cloud : frame.clouds) clouds.push_back(&cloud);
-  sparseconv::VoxelizeOptions how{.voxel_size = options.voxel_size, .features = options.features};
+  sparseconv::VoxelizeOptions how{.voxel_size = options.voxel_size,
+                                  .range = options.range,
+                                  .spatial_shape = options.spatial_shape,
+                                  .features = options.features};
   for (const std::string& feature : options.features) how.defaults[feature] = 0;
   frame.voxels = sparseconv::voxelize(clouds, how).tensor;
   return frame;

@@ -53,10 +53,13 @@ bool FrameRunner::run_clouds(std::span<const io::Cloud* const> clouds, FrameOutp
                          voxelizer_->status_size()});
   const bool has_replaced =
       std::any_of(outcome.replaced.begin(), outcome.replaced.end(), [](auto n) { return n > 0; });
-  const bool has_warnings = outcome.non_finite > 0 || has_replaced || outcome.voxels == 0;
-  // What is counted for all clouds together cannot be said of each.
-  if (outcome.misfits > 0 || outcome.has_overflow || (has_warnings && clouds.size() > 1))
-    return false;
+  if (outcome.misfits > 0 || outcome.has_overflow) return false;
+  if (clouds.size() > 1) {
+    // What is counted for all clouds together cannot be said of each.
+    const std::int32_t* const rows = host_batch_rows_.data();
+    const bool has_empty = std::count(rows, rows + clouds.size(), 0) > 0;
+    if (outcome.non_finite > 0 || has_replaced || has_empty) return false;
+  }
   collect_voxels(clouds, outcome, voxels);
   facts.rows = outcome.voxels;
   facts.coordinates = voxels.coordinates;

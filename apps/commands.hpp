@@ -10,6 +10,7 @@ Command simulate_command();
 Command voxelize_command();
 Command model_init_command();
 Command model_info_command();
+Command model_edit_command();
 Command run_command();
 Command bench_layer_command();
 Command bench_network_command();

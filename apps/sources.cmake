@@ -24,6 +24,8 @@ set(APPS_SOURCES
   info_command.cpp
   messages.cpp
   model_command.cpp
+  model_edit_command.cpp
+  model_features.cpp
   read_options.cpp
   render/colours.cpp
   render/draw.cpp

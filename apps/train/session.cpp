@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "apps/batch/interrupt.hpp"
@@ -27,6 +28,15 @@ double seconds_since(Clock::time_point start) {
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::max(0.0, seconds));
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+// Errors of writing begin with the file that was to be written.
+void write_named(const fs::path& path, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const base::Error& error) {
+    base::fail(path.string(), ": ", error.what());
+  }
 }
 
 }  // namespace
@@ -78,7 +88,8 @@ Batch TrainSession::load_batch(std::int64_t step) const {
 
 void TrainSession::save_checkpoint() {
   const Json note{{"signature", settings_.signature}, {"steps", steps_done_}};
-  trainer_->save_checkpoint(checkpoint_path(), note.dump());
+  write_named(checkpoint_path(),
+              [&] { trainer_->save_checkpoint(checkpoint_path(), note.dump()); });
 }
 
 void TrainSession::resume() {
@@ -145,8 +156,10 @@ void TrainSession::finish_epoch(const Epoch& epoch) {
     ious.push_back(iou ? Json(*iou) : Json(nullptr));
   }
   const double loss = epoch.loss / static_cast<double>(std::max<std::int64_t>(1, epoch.steps));
-  sparseconv::save_model(settings_.output, trainer_->model(),
-                         settings_.stores_fp16 ? base::DType::f16 : base::DType::f32);
+  write_named(settings_.output, [&] {
+    sparseconv::save_model(settings_.output, trainer_->model(),
+                           settings_.stores_fp16 ? base::DType::f16 : base::DType::f32);
+  });
   save_checkpoint();
   log_->add({{"epoch", epoch.number},
              {"loss", loss},

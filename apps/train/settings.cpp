@@ -162,8 +162,7 @@ void add_train_options(Command& command) {
   add("width", text(), "factor on the channels of --arch (1)");
   add("voxel-size", text(), "metres, with --arch (0.1)");
   add("features", text(),
-      "of a voxel (z,dx,dy,dz,one); with --model those that it has and more, which begin with "
-      "weights 0");
+      "of a voxel (z,dx,dy,dz,one); with --model (its own): new ones begin with weights of 0");
   add("data", text(), "folder of labelled scans, or: simulator");
   add("classes", text(),
       "class map from the numbers in the files to classes (simulator: 1 road ...)");

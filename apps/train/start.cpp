@@ -5,6 +5,7 @@
 
 #include "apps/batch/pipeline.hpp"
 #include "apps/messages.hpp"
+#include "apps/model_features.hpp"
 #include "sparseconv/initialise.hpp"
 
 namespace apps {
@@ -29,40 +30,6 @@ sparseconv::Model read_model(const std::filesystem::path& path) {
   } catch (const base::Error& error) {
     base::fail(path.string(), ": ", error.what());
   }
-}
-
-// The weight [..., channels] with zeros for `more` channels.
-base::Tensor widened(const base::Tensor& weight, std::int64_t more) {
-  base::Dims shape = weight.shape();
-  const std::int64_t channels = shape[shape.rank() - 1], rows = weight.numel() / channels;
-  shape[shape.rank() - 1] = channels + more;
-  auto wide = base::Tensor::zeros(shape, base::DType::f32);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* from = weight.data<float>() + row * channels;
-    std::copy(from, from + channels, wide.data<float>() + row * (channels + more));
-  }
-  return wide;
-}
-
-// Features that the model lacks: what reads the input gets weights of zero for them, so that the
-// network gives what it gave, and learns from there.
-void add_features(sparseconv::Model& model, const std::vector<std::string>& wanted) {
-  const auto own = model.input.features.size();
-  ENSURE_USAGE(wanted.size() >= own && std::equal(model.input.features.begin(),
-                                                  model.input.features.end(), wanted.begin()),
-               "--features: a model's own features come first, in their order");
-  if (wanted.size() == own) return;
-  for (sparseconv::Node& node : model.nodes) {
-    if (std::ranges::find(node.inputs, "input") == node.inputs.end()) continue;
-    const bool is_product = node.op == sparseconv::Op::linear || node.op == sparseconv::Op::conv;
-    ENSURE(is_product && node.groups == 1, "--features: node '", node.name,
-           "' reads the input, and is no plain convolution");
-    base::Tensor& weight = node.weights.at("weight");
-    weight = widened(weight.to(base::DType::f32), static_cast<std::int64_t>(wanted.size() - own));
-  }
-  for (std::size_t i = own; i < wanted.size(); ++i) model.input.defaults[wanted[i]] = 0;
-  model.input.features = wanted;
-  sparseconv::validate(model);
 }
 
 SampleOptions sample_options(const TrainSettings& settings, const sparseconv::ModelInput& input) {
@@ -95,7 +62,7 @@ sparseconv::Model starting_model(const TrainSettings& settings, const ClassMap& 
     sparseconv::Model model = read_model(settings.model);
     ENSURE(model.class_ids == map.ids(), settings.model.string(),
            ": the classes of the model are not those of the class map (", list_of(map), ")");
-    if (!settings.features.empty()) add_features(model, settings.features);
+    if (!settings.features.empty()) set_features(model, settings.features);
     return model;
   }
   sparseconv::ArchitectureOptions options{

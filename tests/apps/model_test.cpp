@@ -2,6 +2,7 @@
 
 #include "sparseconv/model.hpp"
 #include "tests/apps/command_line.hpp"
+#include "tests/apps/tiny_model.hpp"
 
 using namespace command_line;
 
@@ -64,6 +65,38 @@ TEST(ModelInfo, NamesWhatIsWrong) {
     EXPECT_TRUE(contains(run.err, "sparseconv: " + folder.text(name) + ": ")) << run.err;
     EXPECT_EQ(document(run)["errors"].size(), 1u);
   }
+}
+
+TEST(ModelEdit, NewFeaturesChangeNothingAndFeaturesLeftOutCountAsZero) {
+  const ScratchFolder folder;
+  write_threshold_model(folder / "m.h5");
+  write_scan(folder / "a.bin", {{0, 0, 7, 0.9f}, {1, 0, 7, 0.1f}, {2, 0, 7, 0.7f}});
+  const auto edit = [&](const std::string& from, const std::string& features, const std::string& to,
+                        const std::string& weights = "fp32") {
+    return run_cli({"model", "edit", folder.text(from), "--features", features, "--weights",
+                    weights, "-o", folder.text(to)});
+  };
+  const auto labels = [&](const std::string& model) {
+    const ProgramRun run = run_cli({"run", "--model", folder.text(model), folder.text("a.bin"),
+                                    "--format", "label", "-o", folder.text("out." + model)});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    std::string seen;
+    for (const char byte : read_bytes(folder / ("out." + model) / "a.label"))
+      if (byte != 0) seen += static_cast<char>('0' + byte);
+    return seen;
+  };
+  EXPECT_EQ(labels("m.h5"), "939");
+  ASSERT_EQ(edit("m.h5", "z,intensity,y", "more.h5").exit_code, 0);
+  EXPECT_EQ(labels("more.h5"), "939");
+  ASSERT_EQ(edit("more.h5", "intensity", "back.h5", "fp16").exit_code, 0);
+  EXPECT_EQ(labels("back.h5"), "939");
+  ASSERT_EQ(edit("more.h5", "y,z", "blind.h5").exit_code, 0);
+  EXPECT_EQ(labels("blind.h5"), "333");
+  EXPECT_TRUE(sparseconv::load_model(folder / "blind.h5").input.defaults.contains("z"));
+  const ProgramRun twice = edit("m.h5", "z,z", "x.h5");
+  EXPECT_EQ(twice.exit_code, 1);
+  EXPECT_TRUE(contains(twice.err, "z is named twice")) << twice.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "x.h5"));
 }
 
 }  // namespace

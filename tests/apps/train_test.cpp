@@ -163,6 +163,51 @@ TEST_F(Train, ALossThatIsNotFiniteStopsAndKeepsTheCheckpoint) {
   EXPECT_FALSE(read_bytes(folder / "m.checkpoint.h5").empty());
 }
 
+TEST_F(Train, AFullDiskIsNamedAndLosesNothing) {
+  ASSERT_EQ(run_cli(words("m.h5", "1")).exit_code, 0);
+  const std::string model = read_bytes(folder / "m.h5"),
+                    checkpoint = read_bytes(folder / "m.checkpoint.h5"),
+                    log = read_bytes(folder / "m.log.jsonl");
+  const ProgramRun run = run_cli(words("m.h5", "2"), {.max_file_bytes = 100000});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(contains(run.err, "m.h5: ")) << run.err;
+  EXPECT_TRUE(contains(run.err, "File too large")) << run.err;
+  EXPECT_EQ(read_bytes(folder / "m.h5"), model);
+  EXPECT_EQ(read_bytes(folder / "m.checkpoint.h5"), checkpoint);
+  EXPECT_EQ(read_bytes(folder / "m.log.jsonl"), log);
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"d", "m.checkpoint.h5", "m.curves.png", "m.h5", "m.log.jsonl",
+                                      "map.json"}));
+}
+
+TEST_F(Train, ControlCWritesACheckpointAndSaysHowToGoOn) {
+  bool is_sent = false;
+  const ProgramRun run = run_cli(words("m.h5", "5000"), {.while_running = [&](pid_t process) {
+                                   if (is_sent || !std::filesystem::exists(folder / "m.log.jsonl"))
+                                     return;
+                                   kill(process, SIGINT);
+                                   is_sent = true;
+                                 }});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_TRUE(contains(run.err, "--resume goes on from")) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "m.checkpoint.h5"));
+}
+
+TEST_F(Train, VoxelFilesWithLabelsAreLearntFrom) {
+  for (int i = 0; i < 4; ++i) {
+    const std::string stem = "room" + std::to_string(i);
+    ASSERT_EQ(run_cli({"voxelize", folder.text("d/labels/" + stem + ".label"), "--labels",
+                       "--features", "z,dx,dy,dz,one", "-o", folder.text("v/" + stem + ".h5")})
+                  .exit_code,
+              0);
+  }
+  std::vector<std::string> call = words("m.h5", "1", {"--validation-share", "0", "--json"});
+  *std::find(call.begin(), call.end(), folder.text("d")) = folder.text("v");
+  const ProgramRun run = run_cli(call);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_GT(document(run)["points"], 4 * 200);
+}
+
 TEST_F(Train, OwnModelsAreTunedAndMayGetMoreFeatures) {
   ASSERT_EQ(run_cli(words("m.h5", "2", {"--weights", "fp16"})).exit_code, 0);
   const auto tune = [&](std::vector<std::string> more) {
@@ -187,9 +232,9 @@ TEST_F(Train, OwnModelsAreTunedAndMayGetMoreFeatures) {
   const ProgramRun wider = tune({"--features", "z,dx,dy,dz,one,intensity"});
   ASSERT_EQ(wider.exit_code, 0) << wider.err;
   EXPECT_EQ(sparseconv::load_model(folder / "t.h5").input.features.size(), 6u);
-  const ProgramRun other = tune({"--features", "x,y"});
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_TRUE(contains(other.err, "own features come first")) << other.err;
+  const ProgramRun other = tune({"--features", "z,z"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_TRUE(contains(other.err, "z is named twice")) << other.err;
   write_bytes(folder / "map.json",
               R"({"classes": [{"id": 1}, {"id": 3, "from": [2]}], "ignore": [0]})");
   const ProgramRun classes = tune({});

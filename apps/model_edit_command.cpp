@@ -1,0 +1,55 @@
+// model edit: the same network with other features or another storage of its weights.
+#include "apps/batch/pipeline.hpp"
+#include "apps/batch/report.hpp"
+#include "apps/commands.hpp"
+#include "apps/info/describe.hpp"
+#include "apps/model_features.hpp"
+#include "apps/values.hpp"
+#include "sparseconv/model.hpp"
+
+namespace apps {
+namespace {
+
+int edit_model(const Arguments& arguments) {
+  const std::string input = arguments.inputs()[0], output = arguments.required("output");
+  const std::string weights = choice_option(arguments, "weights", "fp32", {"fp32", "fp16"});
+  const auto features = split_list(arguments.text("features"));
+  BatchReport report("model edit");
+  try {
+    sparseconv::Model model = sparseconv::load_model(input);
+    if (!features.empty()) set_features(model, features);
+    sparseconv::save_model(output, model, weights == "fp16" ? base::DType::f16 : base::DType::f32);
+  } catch (...) {
+    report.failed(input, current_error());
+    return report.close();
+  }
+  if (arguments.has("json")) {
+    report.done(describe_model(output));
+    print_json(report.document());
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Command model_edit_command() {
+  Command command{
+      .name = "model edit",
+      .summary = "a model with other features, or its weights stored otherwise",
+      .usage = "MODEL.h5 -o OUT.h5 [options]",
+      .examples =
+          "  sparseconv model edit m.h5 --weights fp16 -o small.h5\n"
+          "  sparseconv model edit m.h5 --features z,dx,dy,dz,one -o blind.h5   one feature "
+          "less: as if it were 0"};
+  auto add = command.options.add_options();
+  add("output,o", value<std::string>(), "model file to write");
+  add("features", value<std::string>(),
+      "in this order; new ones get weights of 0, those left out count as 0");
+  add("weights", value<std::string>(), "fp32 or fp16 (fp32)");
+  add("json", "what was written, as one JSON document on stdout");
+  command.min_inputs = command.max_inputs = 1;
+  command.run = edit_model;
+  return command;
+}
+
+}  // namespace apps

@@ -35,13 +35,15 @@ bool is_blank(std::string_view line) { return std::all_of(line.begin(), line.end
 
 AsciiRows::AsciiRows(const RecordLayout& layout, std::vector<bool> is_list,
                      std::string_view row_name, std::int64_t points)
-    : layout_(layout), is_list_(std::move(is_list)), row_name_(row_name) {
+    : layout_(layout), is_list_(std::move(is_list)), row_name_(row_name), points_(points) {
   is_list_.resize(layout.fields.size());
+  has_plain_rows_ = std::find(is_list_.begin(), is_list_.end(), true) == is_list_.end();
   for (const RecordField& field : layout.fields) {
     columns_.push_back(field.is_skipped   ? base::Tensor()
                        : field.count == 1 ? base::Tensor::empty({points}, field.type)
                                           : base::Tensor::empty({points, field.count}, field.type));
     begins_.push_back(static_cast<char*>(columns_.back().data()));
+    has_plain_rows_ = has_plain_rows_ && !field.is_skipped && field.count == 1;
   }
 }
 
@@ -53,6 +55,42 @@ std::int64_t AsciiRows::values_expected() const {
   std::int64_t count = 0;
   for (const RecordField& field : layout_.fields) count += field.count;
   return count;
+}
+
+// The start of the next line, or null: this row is for parse(), which stores the same values again.
+const char* AsciiRows::parse_plain_row(const char* p, const char* end) const {
+  for (std::size_t f = 0; f < begins_.size(); ++f) {
+    while (p < end && (*p == ' ' || *p == '\t')) ++p;
+    Number number;
+    const char* const after = scan_number(p, end, number);
+    if (after == nullptr || after == end || (*after != '\n' && !is_separator(*after)))
+      return nullptr;
+    const base::DType type = layout_.fields[f].type;
+    char* const out = begins_[f] + filled_ * base::bytes(type);
+    if (type == base::DType::f64) {
+      std::memcpy(out, &number.value, sizeof(double));
+    } else if (!store_number(number, p, after, type, out)) {
+      return nullptr;
+    }
+    p = after;
+  }
+  p = skip_separators(p, end);
+  return p < end && *p == '\n' ? p + 1 : nullptr;
+}
+
+AsciiRows::Taken AsciiRows::parse_plain_rows(std::string_view lines) {
+  Taken taken;
+  if (!has_plain_rows_ || begins_.empty()) return taken;
+  const char *p = lines.data(), *const end = p + lines.size();
+  while (p < end && filled_ < points_) {
+    const char* const next = parse_plain_row(p, end);
+    if (next == nullptr) break;
+    p = next;
+    ++filled_;
+    ++taken.rows;
+  }
+  taken.bytes = static_cast<std::size_t>(p - lines.data());
+  return taken;
 }
 
 void AsciiRows::parse(std::string_view line, std::int64_t line_number) {

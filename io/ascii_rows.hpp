@@ -19,17 +19,26 @@ class AsciiRows {
 
   // Takes the line as the next point. Error names line, row, field and what stands there.
   void parse(std::string_view line, std::int64_t line_number);
+  // As many plain rows (numbers, separators, line feeds) as `lines` begins with; whole lines. The
+  // row at which it stops is for parse(), which takes everything and says what is wrong.
+  struct Taken {
+    std::size_t bytes = 0;
+    std::int64_t rows = 0;
+  };
+  Taken parse_plain_rows(std::string_view lines);
   std::int64_t filled() const { return filled_; }
   void move_into(Cloud& cloud);
 
  private:
+  const char* parse_plain_row(const char* p, const char* end) const;
   [[noreturn]] void fail_at(std::int64_t line_number, const std::string& what) const;
   std::int64_t values_expected() const;
 
   const RecordLayout& layout_;
   std::vector<bool> is_list_;
   std::string_view row_name_;
-  std::int64_t filled_ = 0;
+  bool has_plain_rows_ = true;  // one element a field, all kept
+  std::int64_t filled_ = 0, points_ = 0;
   std::vector<base::Tensor> columns_;
   std::vector<char*> begins_;  // of the columns
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "io/hdf5_trial.hpp"
 #include "io/hdf5_types.hpp"
 
 namespace io {
@@ -25,8 +26,11 @@ constexpr std::uint64_t kMaxUnwrittenBytes = 1 << 20;
 constexpr std::size_t kMaxVisited = 10000;  // objects listed; hard links may form cycles
 constexpr int kMaxDepth = 32;
 constexpr std::uint64_t kSlabBytes = 1 << 22;
+constexpr unsigned kTrialSeconds = 5;  // of processor time; describing the largest files takes milliseconds
 
 }  // namespace
+
+const bool kHasHdf5 = true;
 
 struct Hdf5Reader::Impl {
   Handle file;
@@ -181,6 +185,7 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : impl_(std::make_uniq
          "cannot open: ", error ? error.message() : "No such file or directory");
   ENSURE(std::filesystem::is_regular_file(status), "not a regular file");
   impl_->file_bytes = std::filesystem::file_size(path, error);
+  hdf5::try_in_child([&] { hdf5::walk_file(path); }, kTrialSeconds);
   impl_->file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (!impl_->file.valid())
     hdf5::fail("cannot open as an HDF5 file of ", impl_->file_bytes, " bytes");

@@ -1,7 +1,8 @@
 // The HDF5 container behind model, voxel and result files. All calls of the C library are in
 // hdf5_*.cpp; handles are closed by destructors. Files are untrusted: sizes are checked against the
-// file before allocation, and links or data in other files are refused. Calls from several threads
-// are served one after the other.
+// file before allocation, links or data in other files are refused, and a file on which the library
+// itself crashes is an Error: a child process goes over it first (hdf5_trial.hpp). Calls from
+// several threads are served one after the other.
 //
 //   auto file = io::Hdf5Reader("model.h5");
 //   if (file.has_attribute("/", "sparseconv_model")) { auto w =
@@ -19,6 +20,8 @@
 #include "gemm_core/base/tensor.hpp"
 
 namespace io {
+
+extern const bool kHasHdf5;  // false in builds without HDF5, where every call below is an Error
 
 struct Hdf5Dataset {
   std::string path;                 // absolute, "/a/b"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,9 @@ class Lock {
     [[maybe_unused]] static const herr_t is_left_alone_at_exit = H5dont_atexit();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
+
+  // In the child of a fork, whose only thread is another than the one that holds the lock.
+  static void forget_in_child() { new (&mutex()) std::recursive_mutex; }
 
  private:
   static std::recursive_mutex& mutex() {

@@ -8,6 +8,8 @@ namespace {
 
 }  // namespace
 
+const bool kHasHdf5 = false;
+
 struct Hdf5Reader::Impl {};
 struct Hdf5Writer::Impl {};
 

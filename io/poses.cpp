@@ -144,6 +144,35 @@ Cloud transformed(const Cloud& cloud, const Pose& pose) {
   return result;
 }
 
+Cloud concatenated(std::vector<Cloud> parts, const std::string& number_field) {
+  std::int64_t points = 0;
+  for (const Cloud& part : parts) points += part.size();
+  Cloud joined(points);
+  for (const Field& field : common_fields(parts)) {
+    base::Tensor values = field.count == 1 ? base::Tensor::empty({points}, field.type)
+                                           : base::Tensor::empty({points, field.count}, field.type);
+    char* out = static_cast<char*>(values.data());
+    for (Cloud& part : parts) {
+      const base::Tensor& column = part.get(field.name).values;
+      if (column.numel() > 0)
+        std::memcpy(out, column.data(), static_cast<std::size_t>(column.nbytes()));
+      out += column.nbytes();
+      part.remove(field.name);
+    }
+    joined.add(field, std::move(values));
+  }
+  base::Tensor number = base::Tensor::empty({points}, base::DType::i32);
+  std::int64_t begin = 0;
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    std::fill_n(number.data<std::int32_t>() + begin, parts[s].size(), static_cast<std::int32_t>(s));
+    begin += parts[s].size();
+  }
+  joined.add(Field{number_field, base::DType::i32, 1, ""}, std::move(number));
+  joined.width = points;
+  joined.clouds = static_cast<std::int64_t>(parts.size());
+  return joined;
+}
+
 Cloud accumulate(std::span<const Cloud* const> sweeps, std::span<const Pose> poses,
                  std::size_t reference) {
   ENSURE(sweeps.size() == poses.size(), "accumulate: ", sweeps.size(), " sweeps, ", poses.size(),
@@ -152,34 +181,10 @@ Cloud accumulate(std::span<const Cloud* const> sweeps, std::span<const Pose> pos
          " sweeps");
   const Pose to_reference = inverse(poses[reference]);
   std::vector<Cloud> moved;
-  std::int64_t points = 0;
   for (std::size_t s = 0; s < sweeps.size(); ++s) {
     moved.push_back(transformed(*sweeps[s], compose(to_reference, poses[s])));
-    points += moved.back().size();
   }
-  Cloud joined(points);
-  for (const Field& field : common_fields(moved)) {
-    base::Tensor values = field.count == 1 ? base::Tensor::empty({points}, field.type)
-                                           : base::Tensor::empty({points, field.count}, field.type);
-    char* out = static_cast<char*>(values.data());
-    for (const Cloud& sweep : moved) {
-      const base::Tensor& part = sweep.get(field.name).values;
-      if (part.numel() > 0) std::memcpy(out, part.data(), static_cast<std::size_t>(part.nbytes()));
-      out += part.nbytes();
-    }
-    joined.add(field, std::move(values));
-  }
-  base::Tensor number = base::Tensor::empty({points}, base::DType::i32);
-  std::int64_t begin = 0;
-  for (std::size_t s = 0; s < moved.size(); ++s) {
-    if (moved[s].size() > 0)
-      std::fill_n(number.data<std::int32_t>() + begin, moved[s].size(),
-                  static_cast<std::int32_t>(s));
-    begin += moved[s].size();
-  }
-  joined.add(Field{"sweep", base::DType::i32, 1, ""}, std::move(number));
-  joined.width = points;
-  joined.clouds = static_cast<std::int64_t>(sweeps.size());
+  Cloud joined = concatenated(std::move(moved), "sweep");
   joined.format = sweeps[reference]->format;
   return joined;
 }

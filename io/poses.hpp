@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "io/cloud.hpp"
@@ -34,6 +35,11 @@ std::vector<Pose> sensor_poses(std::span<const Pose> camera_poses, const Pose& l
 
 // The cloud moved: x y z become doubles; normals turn with it.
 Cloud transformed(const Cloud& cloud, const Pose& pose);
+
+// All points of all parts, in order, with the fields that every part has in one type, and
+// `number_field` (int32): the number of the part. Takes the memory of the result and of one column
+// beside the parts.
+Cloud concatenated(std::vector<Cloud> parts, const std::string& number_field);
 
 // All points of all sweeps in the frame of sweep `reference`, in order, with the fields that every
 // sweep has in one type, and `sweep` (int32): the number of the sweep. Empty sweeps are fine.

@@ -98,6 +98,12 @@ void advise_huge_pages(base::Tensor& tensor) {
 
 }  // namespace
 
+base::Tensor new_column(const base::Dims& shape, base::DType type) {
+  base::Tensor column = base::Tensor::empty(shape, type);
+  advise_huge_pages(column);
+  return column;
+}
+
 void swap_elements(char* data, std::int64_t count, std::int64_t element_bytes) {
   with_word(element_bytes, [&]<class Word>() {
     gather<Word, true>(data, static_cast<std::int64_t>(sizeof(Word)), count, data);
@@ -122,11 +128,10 @@ RecordReader::RecordReader(const RecordLayout& layout, std::int64_t points)
     if (field.is_skipped) {
       columns_.emplace_back();
     } else if (field.count == 1) {
-      columns_.push_back(base::Tensor::empty({points}, field.type));
+      columns_.push_back(new_column({points}, field.type));
     } else {
-      columns_.push_back(base::Tensor::empty({points, field.count}, field.type));
+      columns_.push_back(new_column({points, field.count}, field.type));
     }
-    advise_huge_pages(columns_.back());
   }
 }
 

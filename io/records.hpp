@@ -70,6 +70,9 @@ void write_rows(Sink& sink, const Cloud& cloud, char separator);
 // 2^40.
 void pack_offsets(RecordLayout& layout);
 
+// A column to be: huge pages where the kernel has them, for columns are written once from start to end.
+base::Tensor new_column(const base::Dims& shape, base::DType type);
+
 // Reverses the bytes of each element in place.
 void swap_elements(char* data, std::int64_t count, std::int64_t element_bytes);
 

@@ -58,8 +58,9 @@ std::vector<FormatInfo> formats() {
   for (const Format& format : registry()) {
     result.push_back({.name = std::string(format.name),
                       .extensions = {format.extensions.begin(), format.extensions.end()},
-                      .readable = format.read != nullptr && !format.is_refused,
-                      .writable = format.write != nullptr || format.write_file != nullptr,
+                      .readable = format.read != nullptr && format.is_built_in,
+                      .writable = (format.write != nullptr || format.write_file != nullptr) &&
+                                  format.is_built_in,
                       .notes = std::string(format.notes)});
   }
   return result;
@@ -74,8 +75,10 @@ std::string formats_table() {
     for (const auto extension : format.extensions)
       extensions += (extensions.empty() ? "`" : ", `") + std::string(extension) + "`";
     const bool writable = format.write != nullptr || format.write_file != nullptr;
-    table += "| " + std::string(format.name) + " | " + extensions + " | " +
-             (format.read != nullptr && !format.is_refused ? "yes" : "no") + " | " + (writable ? "yes" : "no") + " | " +
+    const std::string reads = format.read == nullptr    ? "no"
+                              : format.library.empty() ? "yes"
+                                                       : base::concat("with ", format.library);
+    table += "| " + std::string(format.name) + " | " + extensions + " | " + reads + " | " + (writable ? "yes" : "no") + " | " +
              std::string(format.reading) + " | " + std::string(format.notes) + " |\n";
   }
   return table;

@@ -116,6 +116,17 @@ bool LineReader::refill() {
   return true;
 }
 
+std::string_view LineReader::buffered_lines() const {
+  const std::string_view rest(buffer_.data() + position_, filled_ - position_);
+  const auto last = rest.rfind(end_char_);
+  return last == std::string_view::npos ? std::string_view{} : rest.substr(0, last + 1);
+}
+
+void LineReader::advance(std::size_t bytes, std::int64_t lines) {
+  position_ += bytes;
+  line_ += lines;
+}
+
 bool LineReader::next(std::string_view& line) {
   std::size_t searched = 0;
   for (;;) {

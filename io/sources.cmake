@@ -1,11 +1,21 @@
 set(IO_SOURCES
   ascii_rows.cpp cloud.cpp field_names.cpp fit_columns.cpp implausible_layout.cpp io.cpp lzf.cpp poses.cpp number_text.cpp
-  records.cpp registry.cpp sink.cpp source.cpp
+  records.cpp registry.cpp sequence.cpp sink.cpp source.cpp
   formats/e57_format.cpp formats/hdf5_cloud.cpp formats/kitti.cpp formats/label.cpp formats/las.cpp formats/las_header.cpp formats/las_points.cpp formats/las_writer.cpp
   formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/npz.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
-  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp formats/zip.cpp formats/no_laz.cpp formats/no_e57.cpp)
+  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp formats/zip.cpp formats/laz_layout.cpp formats/e57_header.cpp)
+foreach(pair laz:laszip e57:e57)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 format)
+  list(GET pair 1 dependency)
+  if(TARGET sparseconv_${dependency})
+    list(APPEND IO_SOURCES formats/${format}.cpp)
+  else()
+    list(APPEND IO_SOURCES formats/no_${format}.cpp)
+  endif()
+endforeach()
 if(SPARSECONV_HDF5)
-  list(APPEND IO_SOURCES hdf5_container.cpp hdf5_types.cpp hdf5_writer.cpp)
+  list(APPEND IO_SOURCES hdf5_container.cpp hdf5_trial.cpp hdf5_types.cpp hdf5_writer.cpp)
 else()
   list(APPEND IO_SOURCES no_hdf5.cpp)
 endif()

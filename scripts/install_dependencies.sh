@@ -21,7 +21,6 @@ done
 
 command -v apt-get >/dev/null || { echo "install_dependencies.sh: needs apt (Debian 12, Ubuntu 24.04)" >&2; exit 1; }
 
-# LASzip is packaged by Ubuntu only; LAZ files need it.
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || { echo "install_dependencies.sh: run as root, or install sudo" >&2; exit 1; }
@@ -39,6 +38,7 @@ fi
 echo "installing: ${missing[*]}"
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# LASzip is packaged by Ubuntu only; LAZ files need it.
 if apt-cache show liblaszip-dev >/dev/null 2>&1; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends liblaszip-dev >/dev/null
 fi

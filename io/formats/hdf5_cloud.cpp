@@ -333,6 +333,7 @@ const Format kHdf5Format{.name = "hdf5",
                          .read = read_hdf5,
                          .write_file = write_hdf5,
                          .reading = "4 MiB",
+                         .is_built_in = kHasHdf5,
                          .notes =
                              "one dataset a field under a group, [N, 3..16] or batches [B, N, "
                              "3..16]; `--dataset` chooses, "

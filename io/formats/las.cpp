@@ -40,11 +40,13 @@ const Format kLasFormat{
         "1.0 to 1.5, point formats 0 to 10, extra bytes; written as 1.2, or 1.4 where 1.2 cannot "
         "hold the fields; fields that LAS does not know become extra bytes"};
 // By extension only: the signature is that of LAS, whose reader passes compressed files on.
-const Format kLazFormat{.name = "laz",
-                        .extensions = {".laz"},
-                        .read = read_las,
-                        .reading = "256 KiB",
-                        .is_refused = true,
-                        .notes = "recognised and refused by name: decompression is not built in"};
+const Format kLazFormat{
+    .name = "laz",
+    .extensions = {".laz"},
+    .read = read_las,
+    .reading = "4 MiB",
+    .is_built_in = kReadsLaz,
+    .library = "LASzip",
+    .notes = "as LAS; also COPC, whose points are read in the order of the file"};
 
 }  // namespace io

@@ -73,6 +73,9 @@ void take_record(LasHeader& header, const Source& source, const std::string& use
     text.resize(std::min(text.find('\0'), text.size()));
     header.crs = valid_utf8(text);
   }
+  if (user == kLazRecordUser && id == kLazRecord && header.laz_record.empty()) {
+    header.laz_record = source.read_text(offset, std::min<std::int64_t>(bytes, 1024));
+  }
   if (user == kLasSpec && id == kLasExtraBytesRecord && header.extras.empty()) {
     const std::int64_t entries = bytes / kLasExtraBytesSize;
     const Fields record(source, offset, entries * kLasExtraBytesSize);

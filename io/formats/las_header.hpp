@@ -23,6 +23,7 @@ struct LasHeader {
   std::int64_t header_bytes = 0, points_offset = 0, record_bytes = 0, points = 0;
   std::array<double, 3> scale{1, 1, 1}, offset{0, 0, 0};
   std::string system, software, crs;
+  std::string laz_record;  // the body of the record 'laszip encoded'
   std::vector<LasExtra> extras;
   std::vector<std::string> warnings;
 
@@ -37,6 +38,8 @@ LasHeader read_las_header(const Source& source);
 
 inline constexpr const char* kLasProjection = "LASF_Projection";
 inline constexpr const char* kLasSpec = "LASF_Spec";
-inline constexpr int kLasWktRecord = 2112, kLasExtraBytesRecord = 4, kLasExtraBytesSize = 192;
+inline constexpr const char* kLazRecordUser = "laszip encoded";
+inline constexpr int kLasWktRecord = 2112, kLasExtraBytesRecord = 4, kLasExtraBytesSize = 192,
+                     kLazRecord = 22204;
 
 }  // namespace io

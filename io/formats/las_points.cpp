@@ -1,6 +1,7 @@
 #include "io/formats/las_points.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "io/field_names.hpp"
@@ -8,6 +9,8 @@
 
 namespace io {
 namespace {
+
+constexpr std::int64_t kPiece = 512;  // points
 
 // While the points are read, extra fields have names that no standard field has.
 std::string place_name(std::size_t extra) { return "extra " + std::to_string(extra); }
@@ -46,7 +49,7 @@ base::Tensor scaled(const base::Tensor& raw, const LasExtra& extra) {
 }  // namespace
 
 void LasPoints::add_bits(const char* name, int byte, int shift, int mask) {
-  bits_.push_back({name, byte, shift, mask, base::Tensor::empty({points_}, base::DType::u8)});
+  bits_.push_back({name, byte, shift, mask, new_column({points_}, base::DType::u8)});
 }
 
 LasPoints::LasPoints(const LasHeader& header, std::int64_t points)
@@ -55,7 +58,7 @@ LasPoints::LasPoints(const LasHeader& header, std::int64_t points)
   const auto direct = [&](const char* name, base::DType type, int offset) {
     layout_.fields.push_back({.name = name, .type = type, .offset = offset});
   };
-  for (auto& axis : position_) axis = base::Tensor::empty({points}, f64);
+  for (auto& axis : position_) axis = new_column({points}, f64);
   direct("intensity", u16, 12);
   if (header.is_new()) {
     add_bits("return_number", 14, 0, 15);
@@ -112,27 +115,48 @@ LasPoints::LasPoints(const LasHeader& header, std::int64_t points)
   direct_ = std::make_unique<RecordReader>(layout_, points);
 }
 
-void LasPoints::append(const char* records, std::int64_t count) {
-  if (count == 0) return;
-  direct_->append(records, count);
+void LasPoints::append_positions(const char* records, std::int64_t count) {
   const std::int64_t stride = header_.record_bytes;
-  for (std::size_t a = 0; a < 3; ++a) {
-    double* out = position_[a].data<double>() + filled_;
-    const double scale = header_.scale[a], offset = header_.offset[a];
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int32_t raw;
-      std::memcpy(&raw, records + i * stride + 4 * static_cast<std::int64_t>(a), 4);
-      out[i] = raw * scale + offset;
-    }
+  double *x = position_[0].data<double>() + filled_, *y = position_[1].data<double>() + filled_,
+         *z = position_[2].data<double>() + filled_;
+  const auto scale = header_.scale, offset = header_.offset;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int32_t raw[3];
+    std::memcpy(raw, records + i * stride, 12);
+    x[i] = raw[0] * scale[0] + offset[0];
+    y[i] = raw[1] * scale[1] + offset[1];
+    z[i] = raw[2] * scale[2] + offset[2];
   }
+}
+
+// The byte is gathered once for all fields in it; taking them apart then runs on whole vectors.
+void LasPoints::append_bits(const char* records, std::int64_t count) {
+  std::array<std::uint8_t, kPiece> bytes;
+  int gathered = -1;
   for (Bits& bits : bits_) {
-    std::uint8_t* out = bits.values.data<std::uint8_t>() + filled_;
-    for (std::int64_t i = 0; i < count; ++i) {
-      out[i] = static_cast<std::uint8_t>(
-          static_cast<unsigned char>(records[i * stride + bits.byte]) >> bits.shift & bits.mask);
+    if (bits.byte != gathered) {
+      for (std::int64_t i = 0; i < count; ++i)
+        bytes[static_cast<std::size_t>(i)] =
+            static_cast<std::uint8_t>(records[i * header_.record_bytes + bits.byte]);
+      gathered = bits.byte;
     }
+    std::uint8_t* out = bits.values.data<std::uint8_t>() + filled_;
+    const int shift = bits.shift, mask = bits.mask;
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<std::uint8_t>(bytes[static_cast<std::size_t>(i)] >> shift & mask);
   }
-  filled_ += count;
+}
+
+// In pieces that stay in the first level cache while every field passes over them.
+void LasPoints::append(const char* records, std::int64_t count) {
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t piece = std::min(kPiece, count - begin);
+    const char* const from = records + begin * header_.record_bytes;
+    direct_->append(from, piece);
+    append_positions(from, piece);
+    append_bits(from, piece);
+    filled_ += piece;
+  }
 }
 
 Cloud LasPoints::finish() {

@@ -15,6 +15,8 @@ class LasPoints {
 
  private:
   void add_bits(const char* name, int byte, int shift, int mask);
+  void append_positions(const char* records, std::int64_t count);
+  void append_bits(const char* records, std::int64_t count);
 
   struct Bits {
     std::string name;
@@ -26,7 +28,7 @@ class LasPoints {
   RecordLayout layout_;
   std::unique_ptr<RecordReader> direct_;
   std::array<base::Tensor, 3> position_;
-  std::vector<Bits> bits_;
+  std::vector<Bits> bits_;  // those of one byte follow each other
 };
 
 }  // namespace io

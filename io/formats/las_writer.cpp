@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
 
 #include "io/fit_columns.hpp"
 #include "io/formats/las_header.hpp"
@@ -73,22 +76,36 @@ bool fits(const Column& column, const Slot& slot) {
                      [&](std::uint8_t value) { return value >> slot.bits == 0; });
 }
 
-int count_fitting(const Cloud& cloud, int point_format) {
+// What fits a slot of one point format fits it in the next: each question passes over a column
+// once.
+class FieldFits {
+ public:
+  explicit FieldFits(const Cloud& cloud) : cloud_(cloud) {}
+  bool operator()(const Slot& slot) {
+    const Column* column = cloud_.find(slot.name);
+    if (column == nullptr) return false;
+    const auto [known, is_new] = known_.try_emplace({slot.name, slot.bits, slot.type}, false);
+    if (is_new) known->second = fits(*column, slot);
+    return known->second;
+  }
+
+ private:
+  const Cloud& cloud_;
+  std::map<std::tuple<std::string, int, base::DType>, bool> known_;
+};
+
+int count_fitting(FieldFits& fits_slot, int point_format) {
   LasHeader header;
   header.point_format = point_format;
-  int count = 0;
-  for (const Slot& slot : slots_of(header)) {
-    const Column* column = cloud.find(slot.name);
-    count += column != nullptr && fits(*column, slot);
-  }
-  return count;
+  const auto slots = slots_of(header);
+  return static_cast<int>(std::count_if(slots.begin(), slots.end(), std::ref(fits_slot)));
 }
 
 // The format with the smallest record among those that hold most of the fields.
-int choose_point_format(const Cloud& cloud) {
+int choose_point_format(FieldFits& fits_slot) {
   int best = 0, most = -1;
   for (const int format : {0, 2, 1, 3, 6, 7, 8}) {
-    const int count = count_fitting(cloud, format);
+    const int count = count_fitting(fits_slot, format);
     if (count > most) {
       most = count;
       best = format;
@@ -97,13 +114,48 @@ int choose_point_format(const Cloud& cloud) {
   return best;
 }
 
+// To the nearest whole number, ties to even: adding 1.5 * 2^52 leaves no bits for a fraction.
+// Unlike std::nearbyint it is an operation that every vector unit has. For magnitudes below 2^51.
+double rounded(double value) {
+  constexpr double kShift = 6755399441055744.0;
+  return value + kShift - kShift;
+}
+
+const Column& axis_column(const Cloud& cloud, std::size_t axis) {
+  return cloud.get(std::string(1, "xyz"[axis]));
+}
+
 bool reproduces(const Cloud& cloud, std::size_t axis, double scale, double offset) {
-  const Column& column = cloud.get(std::string(1, "xyz"[axis]));
-  for (std::int64_t i = 0; i < cloud.size(); ++i) {
-    const double value = column.at(i), raw = std::nearbyint((value - offset) / scale);
-    if (!(std::fabs(raw) <= 2147483647.0) || raw * scale + offset != value) return false;
-  }
-  return true;
+  constexpr std::int64_t kBlock = 1024;
+  const Column& column = axis_column(cloud, axis);
+  bool is_exact = true;
+  visit_field_type(column.field.type, [&]<class T>() {
+    const T* values = column.values.data<T>();
+    for (std::int64_t begin = 0; begin < cloud.size() && is_exact; begin += kBlock) {
+      int wrong = 0;
+      for (std::int64_t i = begin; i < std::min(begin + kBlock, cloud.size()); ++i) {
+        const auto value = static_cast<double>(values[i]);
+        const double raw = rounded((value - offset) / scale);
+        wrong |= !(std::fabs(raw) <= 2147483647.0) | (raw * scale + offset != value);
+      }
+      is_exact = wrong == 0;
+    }
+  });
+  return is_exact;
+}
+
+// One axis of records [begin, begin + count).
+void fill_axis(const Plan& plan, const Column& column, std::size_t axis, std::int64_t begin,
+               std::int64_t count, char* out) {
+  const double scale = plan.scale[axis], offset = plan.offset[axis];
+  visit_field_type(column.field.type, [&]<class T>() {
+    const T* values = column.values.data<T>() + begin;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto raw =
+          static_cast<std::int32_t>(rounded((static_cast<double>(values[i]) - offset) / scale));
+      std::memcpy(out + i * plan.record_bytes + 4 * static_cast<std::int64_t>(axis), &raw, 4);
+    }
+  });
 }
 
 // The scale of the source where it reproduces the coordinates; else the finest power of ten that
@@ -130,12 +182,12 @@ void choose_scale(Plan& plan, const Cloud& cloud, std::vector<std::string>& loss
 }
 
 Cloud without_non_finite(const Cloud& cloud, std::vector<std::string>& losses) {
+  if (cloud.finite_points() == cloud.size()) return cloud;
   std::vector<std::int64_t> kept;
   for (std::int64_t i = 0; i < cloud.size(); ++i) {
     if (cloud.is_finite(i)) kept.push_back(i);
   }
   const auto count = static_cast<std::int64_t>(kept.size());
-  if (count == cloud.size()) return cloud;
   losses.push_back(
       base::concat(cloud.size() - count, " points with a non-finite coordinate are left out"));
   Cloud result(count);
@@ -161,7 +213,8 @@ Cloud without_non_finite(const Cloud& cloud, std::vector<std::string>& losses) {
 
 Plan make_plan(const Cloud& cloud, std::vector<std::string>& losses) {
   Plan plan;
-  plan.point_format = choose_point_format(cloud);
+  FieldFits fits_slot(cloud);
+  plan.point_format = choose_point_format(fits_slot);
   LasHeader header;
   header.point_format = plan.point_format;
   const auto slots = slots_of(header);
@@ -171,7 +224,7 @@ Plan make_plan(const Cloud& cloud, std::vector<std::string>& losses) {
     if (name == "x" || name == "y" || name == "z") continue;
     const auto slot =
         std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == name; });
-    if (slot != slots.end() && fits(*column, *slot)) {
+    if (slot != slots.end() && fits_slot(*slot)) {
       plan.slots.push_back(*slot);
       continue;
     }
@@ -275,10 +328,11 @@ std::string header_bytes(const Plan& plan, const Cloud& cloud, const std::string
 void fill_slot(const Slot& slot, const base::Tensor& values, std::int64_t begin, std::int64_t count,
                std::int64_t stride, char* out) {
   if (slot.bits == base::bits(slot.type)) {
-    const std::int64_t bytes = base::bytes(slot.type);
-    const auto* in = static_cast<const char*>(values.data()) + begin * bytes;
-    for (std::int64_t i = 0; i < count; ++i)
-      std::memcpy(out + i * stride + slot.byte, in + i * bytes, static_cast<std::size_t>(bytes));
+    visit_field_type(slot.type, [&]<class T>() {
+      const T* in = values.data<T>() + begin;
+      for (std::int64_t i = 0; i < count; ++i)
+        std::memcpy(out + i * stride + slot.byte, in + i, sizeof(T));
+    });
     return;
   }
   const auto* in = values.data<std::uint8_t>() + begin;
@@ -296,13 +350,7 @@ void write_points(Sink& sink, const Plan& plan, const Cloud& cloud) {
     const std::int64_t count = std::min(block, cloud.size() - begin);
     buffer.assign(static_cast<std::size_t>(count * plan.record_bytes), '\0');
     for (std::size_t a = 0; a < 3; ++a) {
-      const Column& column = cloud.get(std::string(1, "xyz"[a]));
-      for (std::int64_t i = 0; i < count; ++i) {
-        const auto raw = static_cast<std::int32_t>(
-            std::nearbyint((column.at(begin + i) - plan.offset[a]) / plan.scale[a]));
-        std::memcpy(buffer.data() + i * plan.record_bytes + 4 * static_cast<std::int64_t>(a), &raw,
-                    4);
-      }
+      fill_axis(plan, axis_column(cloud, a), a, begin, count, buffer.data());
     }
     for (std::size_t s = 0; s < values.size(); ++s)
       fill_slot(plan.slots[s], values[s], begin, count, plan.record_bytes, buffer.data());

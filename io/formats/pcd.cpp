@@ -113,10 +113,14 @@ void read_ascii(const Source& source, const PcdHeader& header, Cloud& cloud) {
   std::int64_t extra = 0;
   while (lines.next(line)) {
     if (is_blank(line)) continue;
-    if (rows.filled() < header.points)
+    if (rows.filled() < header.points) {
       rows.parse(line, lines.line());
-    else if (line.find_first_not_of('\0') != std::string_view::npos)
+      if (lines.line_end() != '\n') continue;
+      const auto taken = rows.parse_plain_rows(lines.buffered_lines());
+      lines.advance(taken.bytes, taken.rows);
+    } else if (line.find_first_not_of('\0') != std::string_view::npos) {
       ++extra;
+    }
   }
   ENSURE(rows.filled() == header.points, "POINTS ", header.points, ", the file ends after ",
          rows.filled(), " points, at line ", lines.line());

@@ -225,9 +225,12 @@ void read_ascii(const Source& source, const PlyHeader& header, std::size_t verte
     ascii.fields[p].count = 1;  // a list begins with its count
   }
   AsciiRows rows(ascii, is_list, "vertex", vertex.count);
-  for (std::int64_t i = 0; i < vertex.count; ++i) {
-    next_row(vertex, i);
+  while (rows.filled() < vertex.count) {
+    next_row(vertex, rows.filled());
     rows.parse(line, lines.line());
+    if (lines.line_end() != '\n') continue;
+    const auto taken = rows.parse_plain_rows(lines.buffered_lines());
+    lines.advance(taken.bytes, taken.rows);
   }
   rows.move_into(cloud);
 }

@@ -155,7 +155,11 @@ std::int64_t count_rows(const Source& source) {
   LineReader lines(source);
   std::string_view line;
   std::int64_t rows = 0;
-  while (lines.next(line)) rows += is_data_line(line);
+  while (lines.next(line)) {
+    const char first = line.empty() ? ' ' : line.front();
+    const bool is_plain = (first >= '0' && first <= '9') || first == '-';
+    rows += is_plain || is_data_line(line);
+  }
   return rows;
 }
 
@@ -200,6 +204,9 @@ Cloud read_text(const Source& source, const ReadOptions& options) {
     ENSURE(table.rows() < rows, "line ", lines.line(),
            ": the file became longer while it was read");
     table.parse(line, lines.line());
+    if (lines.line_end() != '\n') continue;
+    const auto taken = table.parse_plain_rows(lines.buffered_lines());
+    lines.advance(taken.bytes, taken.rows);
   }
   ENSURE(table.rows() == rows, "the file became shorter while it was read");
   if (!is_named) guess_names(plan.names, table.columns());

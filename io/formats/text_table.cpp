@@ -130,25 +130,24 @@ void TextColumn::become_real(std::int64_t filled) {
   mode_ = Mode::real;
 }
 
-void TextColumn::put(std::int64_t row, const Number& number, const char* begin, const char* end) {
-  if (mode_ != Mode::real) {
-    if (number.is_integer && (mode_ == Mode::whole || number.integer >= 0)) {
-      low_ = row == 0 ? number.integer : std::min(low_, number.integer);
-      high_ = row == 0 ? number.integer : std::max(high_, number.integer);
-      whole_[static_cast<std::size_t>(row)] = static_cast<std::uint64_t>(number.integer);
-      return;
-    }
-    std::uint64_t word = 0;
-    const auto result = std::from_chars(begin, end, word);
-    if (!number.is_integer && result.ec == std::errc() && result.ptr == end &&
-        (row == 0 || low_ >= 0)) {
-      if (row == 0) low_ = std::numeric_limits<std::int64_t>::max();
-      mode_ = Mode::unsigned_whole;
-      whole_[static_cast<std::size_t>(row)] = word;
-      return;
-    }
-    become_real(row);
+void TextColumn::put_whole(std::int64_t row, const Number& number, const char* begin,
+                           const char* end) {
+  if (number.is_integer && (mode_ == Mode::whole || number.integer >= 0)) {
+    low_ = row == 0 ? number.integer : std::min(low_, number.integer);
+    high_ = row == 0 ? number.integer : std::max(high_, number.integer);
+    whole_[static_cast<std::size_t>(row)] = static_cast<std::uint64_t>(number.integer);
+    return;
   }
+  std::uint64_t word = 0;
+  const auto result = std::from_chars(begin, end, word);
+  if (!number.is_integer && result.ec == std::errc() && result.ptr == end &&
+      (row == 0 || low_ >= 0)) {
+    if (row == 0) low_ = std::numeric_limits<std::int64_t>::max();
+    mode_ = Mode::unsigned_whole;
+    whole_[static_cast<std::size_t>(row)] = word;
+    return;
+  }
+  become_real(row);
   real_values_[row] = number.value;
 }
 
@@ -171,9 +170,11 @@ base::Tensor TextColumn::take(bool is_colour) {
 
 TextTable::TextTable(std::int64_t rows, const TextStyle& style, std::vector<bool> is_real,
                      std::vector<bool> is_skipped)
-    : style_(style), is_skipped_(std::move(is_skipped)) {
+    : style_(style), is_skipped_(std::move(is_skipped)), rows_(rows) {
   for (std::size_t c = 0; c < is_real.size(); ++c)
     columns_.emplace_back(is_skipped_[c] ? 0 : rows, is_real[c]);
+  has_plain_rows_ = !style.decimal_comma &&
+                    std::find(is_skipped_.begin(), is_skipped_.end(), true) == is_skipped_.end();
 }
 
 void TextTable::fail_count(std::string_view line, std::int64_t line_number) const {
@@ -212,6 +213,49 @@ const char* TextTable::parse_cell(const char* p, const char* end, std::size_t co
     }
   }
   return parse_odd_cell(p, end, column, line_number);
+}
+
+// The start of the next line, or null: this row is for parse(). Cells that were put before are put
+// again there, the same.
+const char* TextTable::parse_plain_row(const char* p, const char* end) {
+  const char delimiter = style_.delimiter;
+  const std::size_t last = columns_.size() - 1;
+  for (std::size_t c = 0;; ++c) {
+    while (p < end && (*p == ' ' || *p == '\t')) ++p;
+    Number number;
+    const char* after = scan_number(p, end, number);
+    if (after == nullptr || after == end) return nullptr;
+    const char* const cell_end = after;
+    if (c == last) {
+      while (after < end && (*after == ' ' || *after == '\t' || *after == '\r')) ++after;
+      if (after == end || *after != '\n') return nullptr;
+      columns_[c].put(filled_, number, p, cell_end);
+      return after + 1;
+    }
+    if (delimiter != ' ') {
+      while (after < end && (*after == ' ' || *after == '\t')) ++after;
+      if (after == end || *after != delimiter) return nullptr;
+    } else if (*after != ' ' && *after != '\t') {
+      return nullptr;
+    }
+    columns_[c].put(filled_, number, p, cell_end);
+    p = after + 1;
+  }
+}
+
+TextTable::Taken TextTable::parse_plain_rows(std::string_view lines) {
+  Taken taken;
+  if (!has_plain_rows_ || columns_.empty()) return taken;
+  const char *p = lines.data(), *const end = p + lines.size();
+  while (p < end && filled_ < rows_) {
+    const char* const next = parse_plain_row(p, end);
+    if (next == nullptr) break;
+    p = next;
+    ++filled_;
+    ++taken.rows;
+  }
+  taken.bytes = static_cast<std::size_t>(p - lines.data());
+  return taken;
 }
 
 void TextTable::parse(std::string_view line, std::int64_t line_number) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/cloud.hpp"
+#include "io/number_text.hpp"
 #include "io/source.hpp"
 
 namespace io {
@@ -31,7 +32,13 @@ bool is_data_line(std::string_view line);
 class TextColumn {
  public:
   TextColumn(std::int64_t rows, bool is_real);
-  void put(std::int64_t row, const struct Number& number, const char* begin, const char* end);
+  void put(std::int64_t row, const Number& number, const char* begin, const char* end) {
+    if (mode_ == Mode::real) {
+      real_values_[row] = number.value;
+    } else {
+      put_whole(row, number, begin, end);
+    }
+  }
   bool is_whole() const { return mode_ != Mode::real; }
   bool fits(std::int64_t low, std::int64_t high) const {
     return mode_ == Mode::whole && low_ >= low && high_ <= high;
@@ -42,6 +49,7 @@ class TextColumn {
 
  private:
   enum class Mode { whole, unsigned_whole, real };
+  void put_whole(std::int64_t row, const Number& number, const char* begin, const char* end);
   void become_real(std::int64_t filled);
 
   Mode mode_;
@@ -58,12 +66,20 @@ class TextTable {
   TextTable(std::int64_t rows, const TextStyle& style, std::vector<bool> is_real,
             std::vector<bool> is_skipped);
   void parse(std::string_view line, std::int64_t line_number);
+  // As many plain rows (numbers, delimiters, line feeds) as `lines` begins with; whole lines. The
+  // row at which it stops is for parse(), which takes everything and says what is wrong.
+  struct Taken {
+    std::size_t bytes = 0;
+    std::int64_t rows = 0;
+  };
+  Taken parse_plain_rows(std::string_view lines);
   std::int64_t rows() const { return filled_; }
   std::vector<TextColumn>& columns() { return columns_; }
 
  private:
   const char* parse_cell(const char* p, const char* end, std::size_t column,
                          std::int64_t line_number);
+  const char* parse_plain_row(const char* p, const char* end);
   const char* parse_odd_cell(const char* p, const char* end, std::size_t column,
                              std::int64_t line_number);
   [[noreturn]] void fail_count(std::string_view line, std::int64_t line_number) const;
@@ -71,7 +87,8 @@ class TextTable {
   TextStyle style_;
   std::vector<bool> is_skipped_;
   std::vector<TextColumn> columns_;
-  std::int64_t filled_ = 0;
+  bool has_plain_rows_ = true;  // no column is skipped, no decimal commas
+  std::int64_t filled_ = 0, rows_ = 0;
 };
 
 }  // namespace io

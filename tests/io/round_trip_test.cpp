@@ -3,6 +3,7 @@
 // format is asked for the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 
@@ -190,14 +191,12 @@ TEST_P(RoundTrip, SurvivesTruncationAtEveryByte) {
 }
 
 TEST_P(RoundTrip, SurvivesFlippedBits) {
-  // HDF5 1.10 itself crashes on some damaged files: its inputs are fuzzed apart, see
-  // docs/testing.md.
-  if (GetParam().format == "hdf5")
-    GTEST_SKIP() << "the HDF5 library is not safe against flipped bits";
   const TemporaryFolder folder;
   const std::string whole = small_file(folder, GetParam());
   std::mt19937_64 random(11);
-  for (int round = 0; round < 5000; ++round) {
+  // HDF5 opens files by name, and tries each in a process of its own (hdf5_trial.hpp).
+  const int rounds = GetParam().format == "hdf5" ? 500 : 5000;
+  for (int round = 0; round < rounds; ++round) {
     std::string bytes = whole;
     for (std::uint64_t flips = 1 + random() % 4; flips > 0; --flips) {
       bytes[random() % bytes.size()] ^= static_cast<char>(1u << (random() % 8));
@@ -259,6 +258,38 @@ TEST(Convert, PacksColoursForPcdAndBack) {
     io::write(folder / "a.pcd", cloud, options);
     EXPECT_NE(bytes_of(folder / "a.pcd").find("FIELDS x y z rgb\n"), std::string::npos);
     expect_same(cloud, io::read(folder / "a.pcd"), true, "pcd");
+  }
+}
+
+// From format to format and back: fields that all of them hold come home unchanged, in any order of
+// the chain.
+TEST(Convert, ChainsOfFormatsLoseNothingThatAllHold) {
+  const TemporaryFolder folder;
+  std::vector<Flavour> chain;
+  for (const Flavour& flavour : flavours()) {
+    // Headerless and survey formats have fields of their own; text comes last, it finds types anew.
+    const bool has_any_field =
+        flavour.fixed_names.empty() && flavour.format != "las" && flavour.file != "a.xyz";
+    if (has_any_field) chain.push_back(flavour);
+  }
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 5; ++round) {
+    const io::Cloud cloud =
+        random_cloud(101, round % 2 == 0 ? f32 : f64, {f32, f64, u8, u16, u32, i8, i16, i32},
+                     static_cast<std::uint64_t>(round), Values::extreme);
+    std::shuffle(chain.begin(), chain.end(), random);
+    std::stable_partition(chain.begin(), chain.end(),
+                          [](const Flavour& one) { return one.format != "text"; });
+    io::Cloud carried = cloud;
+    std::string way;
+    bool keeps_types = true;
+    for (const Flavour& flavour : chain) {
+      io::write(folder / flavour.file, carried, flavour.options);
+      carried = io::read(folder / flavour.file);
+      keeps_types = keeps_types && flavour.keeps_types;
+      way += " -> " + flavour.file;
+      expect_same(cloud, carried, keeps_types, way);
+    }
   }
 }
 

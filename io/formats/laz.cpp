@@ -1,0 +1,181 @@
+// LAZ through LASzip. The library gets a view of the file whose header holds nothing but what was
+// checked here, so what else a header can claim never reaches it.
+#include <laszip/laszip_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <istream>
+#include <streambuf>
+
+#include "io/formats/las_points.hpp"
+#include "io/formats/laz.hpp"
+#include "io/formats/laz_layout.hpp"
+
+namespace io {
+namespace {
+
+constexpr std::size_t kVlrHead = 54;
+
+template <class T>
+void put(std::string& bytes, std::size_t at, T value) {
+  std::memcpy(bytes.data() + at, &value, sizeof(T));
+}
+
+// The bytes before the points: the file's own header with one record (how points are packed) and
+// nothing after them. Without a chunk table they end with the place of one as an interrupted writer
+// leaves it.
+std::string clean_head(const Source& source, const LasHeader& header, bool has_table) {
+  std::string head(static_cast<std::size_t>(header.points_offset), '\0');
+  source.read(0, head.data(), header.header_bytes);
+  put<std::uint32_t>(head, 100, 1);
+  if (header.minor >= 3) put<std::uint64_t>(head, 227, 0);  // waveforms
+  if (header.minor >= 4) {
+    put<std::uint64_t>(head, 235, 0);
+    put<std::uint32_t>(head, 243, 0);
+  }
+  const auto at = static_cast<std::size_t>(header.header_bytes);
+  ENSURE(at + kVlrHead + header.laz_record.size() <= head.size(), "LAZ: offset to point data ",
+         header.points_offset, " leaves no room for the record 'laszip encoded'");
+  std::memcpy(head.data() + at + 2, "laszip encoded", 14);
+  put<std::uint16_t>(head, at + 18, 22204);
+  put<std::uint16_t>(head, at + 20, static_cast<std::uint16_t>(header.laz_record.size()));
+  std::memcpy(head.data() + at + kVlrHead, header.laz_record.data(), header.laz_record.size());
+  if (!has_table)
+    head.append(reinterpret_cast<const char*>(&header.points_offset), sizeof header.points_offset);
+  return head;
+}
+
+class LazBuffer final : public std::streambuf {
+ public:
+  LazBuffer(const Source& source, std::string head) : source_(source), head_(std::move(head)) {
+    buffer_.resize(static_cast<std::size_t>(kChunkBytes));
+  }
+
+ protected:
+  int_type underflow() override {
+    const std::int64_t at = position(), head_bytes = static_cast<std::int64_t>(head_.size());
+    const std::int64_t bytes =
+        std::min(kChunkBytes, (at < head_bytes ? head_bytes : source_.size()) - at);
+    if (bytes <= 0) return traits_type::eof();
+    if (at < head_bytes) {
+      std::memcpy(buffer_.data(), head_.data() + at, static_cast<std::size_t>(bytes));
+    } else {
+      source_.read(at, buffer_.data(), bytes);
+    }
+    begin_ = at;
+    setg(buffer_.data(), buffer_.data(), buffer_.data() + bytes);
+    return traits_type::to_int_type(*gptr());
+  }
+  pos_type seekoff(off_type offset, std::ios_base::seekdir from,
+                   std::ios_base::openmode mode) override {
+    const std::int64_t base = from == std::ios_base::beg   ? 0
+                              : from == std::ios_base::cur ? position()
+                                                           : source_.size();
+    return seekpos(base + offset, mode);
+  }
+  pos_type seekpos(pos_type target, std::ios_base::openmode) override {
+    const std::int64_t at = target;
+    if (at < 0 || at > source_.size()) return pos_type(off_type(-1));
+    begin_ = at;
+    setg(buffer_.data(), buffer_.data(), buffer_.data());
+    return target;
+  }
+
+ private:
+  std::int64_t position() const { return begin_ + (gptr() - eback()); }
+
+  const Source& source_;
+  std::string head_;
+  std::vector<char> buffer_;
+  std::int64_t begin_ = 0;  // file offset of eback()
+};
+
+class LazDecoder {
+ public:
+  explicit LazDecoder(std::istream& stream) {
+    ENSURE(laszip_create(&handle_) == 0, "LAZ: cannot start LASzip");
+    laszip_BOOL is_compressed = 0;
+    if (laszip_open_reader_stream(handle_, stream, &is_compressed) != 0) {
+      const std::string why = error();
+      laszip_destroy(handle_);
+      base::fail("LAZ: LASzip refuses the file: ", why);
+    }
+    laszip_get_point_pointer(handle_, &point_);
+  }
+  ~LazDecoder() {
+    laszip_close_reader(handle_);
+    laszip_destroy(handle_);
+  }
+  LazDecoder(const LazDecoder&) = delete;
+  LazDecoder& operator=(const LazDecoder&) = delete;
+
+  bool next() { return laszip_read_point(handle_) == 0; }
+  const laszip_point& point() const { return *point_; }
+  std::string error() const {
+    laszip_CHAR* text = nullptr;
+    laszip_get_error(handle_, &text);
+    return text == nullptr ? "" : text;
+  }
+
+ private:
+  laszip_POINTER handle_ = nullptr;
+  laszip_point* point_ = nullptr;
+};
+
+// The record as LAS stores it. LASzip's point begins with the 20 bytes of point format 0.
+void pack_record(const laszip_point& point, const LasHeader& header, char* out) {
+  std::memcpy(out, &point, 20);
+  if (header.is_new()) {
+    out[14] =
+        static_cast<char>(point.extended_return_number | point.extended_number_of_returns << 4);
+    out[15] = static_cast<char>(point.extended_classification_flags |
+                                point.extended_scanner_channel << 4 |
+                                point.scan_direction_flag << 6 | point.edge_of_flight_line << 7);
+    out[16] = static_cast<char>(point.extended_classification);
+    out[17] = static_cast<char>(point.user_data);
+    std::memcpy(out + 18, &point.extended_scan_angle, 2);
+    std::memcpy(out + 20, &point.point_source_ID, 2);
+  }
+  if (const int at = header.time_offset(); at >= 0) std::memcpy(out + at, &point.gps_time, 8);
+  if (const int at = header.colour_offset(); at >= 0) std::memcpy(out + at, point.rgb, 6);
+  if (const int at = header.nir_offset(); at >= 0) std::memcpy(out + at, &point.rgb[3], 2);
+  if (const int at = header.wave_offset(); at >= 0) std::memcpy(out + at, point.wave_packet, 29);
+  const std::int64_t used = las_record_bytes(header.point_format);
+  if (used < header.record_bytes) {
+    std::memcpy(out + used, point.extra_bytes,
+                static_cast<std::size_t>(header.record_bytes - used));
+  }
+}
+
+}  // namespace
+
+const bool kReadsLaz = true;
+
+Cloud read_laz(const Source& source, const LasHeader& header) {
+  const LazLayout layout = read_laz_layout(header);
+  const bool has_table = check_laz_chunks(source, header, layout);
+  LasPoints points(header, header.points);
+  if (header.points == 0) return points.finish();
+  LazBuffer buffer(source, clean_head(source, header, has_table));
+  std::istream stream(&buffer);
+  LazDecoder decoder(stream);
+  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / header.record_bytes, 1);
+  std::vector<char> records(
+      static_cast<std::size_t>(std::min(block, header.points) * header.record_bytes));
+  for (std::int64_t begin = 0; begin < header.points; begin += block) {
+    const std::int64_t count = std::min(block, header.points - begin);
+    for (std::int64_t i = 0; i < count; ++i) {
+      ENSURE(decoder.next(), "LAZ: point ", begin + i, " of ", header.points,
+             " cannot be decoded, the file has ", source.size(),
+             " bytes (truncated?): ", decoder.error());
+      pack_record(decoder.point(), header, records.data() + i * header.record_bytes);
+    }
+    points.append(records.data(), count);
+  }
+  Cloud cloud = points.finish();
+  if (!has_table)
+    cloud.warnings.push_back("LAZ: the chunk table is not in the file; points were read in order");
+  return cloud;
+}
+
+}  // namespace io

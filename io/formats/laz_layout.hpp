@@ -1,0 +1,32 @@
+// What the compressed points of a LAZ file say about themselves, checked before any decompressor
+// sees them: the record "laszip encoded" (how records are cut into items), the chunk table, and the
+// layers of every chunk. Source: "LASzip: lossless compression of LiDAR data" (Isenburg 2013) and
+// LAZ's specification 1.4.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "io/formats/las_header.hpp"
+
+namespace io {
+
+struct LazItem {
+  int type = 0, bytes = 0, version = 0;
+};
+
+struct LazLayout {
+  int compressor = 0;             // 1 pointwise, 2 chunks, 3 chunks of layers
+  std::int64_t chunk_points = 0;  // 2^32 - 1: every chunk says its own
+  std::vector<LazItem> items;
+};
+
+// Error: no such record, items that are not those of the point format, a coder or compressor that
+// is not known.
+LazLayout read_laz_layout(const LasHeader& header);
+
+// Error: more points than the compressed bytes can hold, a chunk table larger than the file, layers
+// that pass the end. Takes one read of a few bytes a chunk. False where the chunk table is outside
+// the file: chunks of one size can be read in order without it, others are an error.
+bool check_laz_chunks(const Source& source, const LasHeader& header, const LazLayout& layout);
+
+}  // namespace io

@@ -3,6 +3,7 @@
 #include "apps/batch/file_batch.hpp"
 #include "apps/commands.hpp"
 #include "apps/read_options.hpp"
+#include "apps/sweeps.hpp"
 #include "apps/values.hpp"
 
 namespace apps {
@@ -15,6 +16,7 @@ struct Conversion {
   std::vector<fs::path> outputs;
   fs::path folder;  // of a batch
   io::ReadOptions read;
+  SweepOptions sweeps;
   io::WriteOptions write;
 };
 
@@ -29,6 +31,7 @@ Conversion plan(const Arguments& arguments) {
   Conversion plan;
   plan.inputs = find_inputs({arguments.inputs()[0]});
   plan.read = read_options(arguments);
+  plan.sweeps = sweep_options(arguments);
   plan.write = {.format = arguments.text("format"),
                 .ascii = arguments.has("ascii"),
                 .compressed = arguments.has("compressed")};
@@ -50,9 +53,10 @@ Conversion plan(const Arguments& arguments) {
 
 int convert(const Arguments& arguments) {
   const Conversion conversion = plan(arguments);
-  const std::string signature =
-      "convert " + conversion.write.format + (conversion.write.ascii ? " ascii" : "") +
-      (conversion.write.compressed ? " compressed" : "") + signature_of(conversion.read);
+  const std::string signature = "convert " + conversion.write.format +
+                                (conversion.write.ascii ? " ascii" : "") +
+                                (conversion.write.compressed ? " compressed" : "") +
+                                signature_of(conversion.read) + signature_of(conversion.sweeps);
   FileBatch batch({.command = "convert",
                    .inputs = conversion.inputs,
                    .outputs = conversion.outputs,
@@ -60,8 +64,9 @@ int convert(const Arguments& arguments) {
                    .signature = signature,
                    .resume = arguments.has("resume")});
   const auto jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
+  SweepReader reader(conversion.read, conversion.sweeps);
   OrderedLoader<io::Cloud> loader(batch.todo().size(), jobs, [&](std::size_t i) {
-    return read_cloud(batch.input(batch.todo()[i]), conversion.read);
+    return reader.read(batch.input(batch.todo()[i])).joined;
   });
   while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {
     const std::size_t file = batch.todo()[loaded->index];
@@ -100,6 +105,7 @@ Command convert_command() {
   add("jobs", value<std::string>(), "files read at a time (2)");
   add("json", "one JSON document on stdout");
   add_read_options(command);
+  add_sweep_options(command);
   command.min_inputs = command.max_inputs = 2;
   command.run = convert;
   return command;

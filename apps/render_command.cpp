@@ -10,6 +10,7 @@
 #include "apps/render/draw.hpp"
 #include "apps/render/labels.hpp"
 #include "apps/results.hpp"
+#include "apps/sweeps.hpp"
 #include "apps/values.hpp"
 
 namespace apps {
@@ -76,7 +77,7 @@ render::DrawOptions draw_options(const Arguments& arguments) {
 
 render::Image draw_file(const fs::path& path, const Arguments& arguments,
                         render::DrawOptions options) {
-  io::Cloud cloud = read_cloud(path, read_options(arguments));
+  io::Cloud cloud = SweepReader(read_options(arguments), sweep_options(arguments)).read(path).joined;
   for (const std::string& warning : cloud.warnings) report_warning(text_of(path), warning);
   if (arguments.has("labels")) cloud = render::with_labels(cloud, arguments.text("labels"));
   if (!arguments.has("title")) options.title = path.filename().string();
@@ -92,6 +93,7 @@ int render_files(const Arguments& arguments) {
                        : "expected one input (two with --side-by-side), got ",
                inputs.size());
   ENSURE_USAGE(!is_pair || !arguments.has("labels"), "--labels goes with one input");
+  ENSURE_USAGE(sweep_options(arguments).sweeps == 1 || !arguments.has("labels"), "--labels goes with one sweep");
   render::DrawOptions options = draw_options(arguments);
   if (is_pair && !arguments.has("size")) options.width /= 2;
   if (is_pair && !arguments.has("view")) options.view = render::View::perspective;
@@ -147,6 +149,7 @@ Command render_command() {
   add("title", value<std::string>(), "words at the top (the file's name)");
   add("side-by-side", "two inputs, one picture");
   add_read_options(command);
+  add_sweep_options(command);
   command.min_inputs = 1;
   command.max_inputs = 2;
   command.run = render_files;

@@ -9,6 +9,7 @@
 #include "apps/read_options.hpp"
 #include "apps/run/memory.hpp"
 #include "apps/run/result_writer.hpp"
+#include "apps/sweeps.hpp"
 #include "apps/values.hpp"
 #include "sparseconv/devices.hpp"
 #include "sparseconv/engine.hpp"
@@ -22,6 +23,7 @@ namespace {
 struct Settings {
   fs::path model, folder;
   io::ReadOptions read;
+  SweepOptions sweeps;
   sparseconv::EngineOptions engine;
   std::string save, format;  // "": by the model, h5
   int jobs = 2;
@@ -32,7 +34,8 @@ struct Settings {
 Settings settings_of(const Arguments& arguments) {
   Settings settings{.model = arguments.required("model"),
                     .folder = arguments.required("output"),
-                    .read = read_options(arguments)};
+                    .read = read_options(arguments),
+                    .sweeps = sweep_options(arguments)};
   settings.save = choice_option(arguments, "save", "", {"", "labels", "scores", "features"});
   settings.format = choice_option(arguments, "format", "h5", {"h5", "npy", "ply", "pcd", "label"});
   settings.engine.device = arguments.get_or<std::string>("device", "cpu");
@@ -55,10 +58,12 @@ Settings settings_of(const Arguments& arguments) {
   return settings;
 }
 
-RunInput read_input(const fs::path& path, const io::ReadOptions& options) {
+RunInput read_input(const fs::path& path, SweepReader& reader) {
   check_is_file(path);
   if (sparseconv::is_voxel_file(path)) return {.voxels = sparseconv::read_voxel_file(path)};
-  return {.cloud = io::read(path, options)};
+  auto sweeps = reader.read(path);
+  if (!reader.joins()) return {.cloud = std::move(sweeps.joined)};
+  return {.cloud = *sweeps.own, .joined = std::move(sweeps.joined)};
 }
 
 Json timing_json(const sparseconv::RunTiming& timing) {
@@ -112,6 +117,7 @@ class Runner {
                                                : "labels",
                .format = settings.format}),
         engine_(std::move(model), engine_options()),
+        reader_(settings.read, settings.sweeps),
         memory_(memory) {
     const bool has_classes = !engine_.model().classes.empty();
     check_result_kind(kind_);
@@ -125,14 +131,14 @@ class Runner {
     // A GPU takes several frames at once: copies of one go on beside the network of another.
     const bool runs_ahead =
         !sparseconv::parse_devices(settings_.engine.device)[0].is_cpu() && settings_.batch == 1;
-    OrderedLoader<Work> loader(batch_->todo().size(), settings_.jobs,
-                               [this, runs_ahead](std::size_t i) {
-                                 Work work;
-                                 work.input = std::make_shared<RunInput>(
-                                     read_input(batch_->input(batch_->todo()[i]), settings_.read));
-                                 if (runs_ahead) work.result = run_one(*work.input);
-                                 return work;
-                               });
+    OrderedLoader<Work> loader(
+        batch_->todo().size(), settings_.jobs, [this, runs_ahead](std::size_t i) {
+          Work work;
+          work.input =
+              std::make_shared<RunInput>(read_input(batch_->input(batch_->todo()[i]), reader_));
+          if (runs_ahead) work.result = run_one(*work.input);
+          return work;
+        });
     while (auto loaded = batch_->is_stopped() ? std::nullopt : loader.next()) {
       const std::size_t file = batch_->todo()[loaded->index];
       if (!loaded->value) {
@@ -172,13 +178,13 @@ class Runner {
   }
 
   Result run_one(const RunInput& input) const {
-    return input.cloud ? engine_.run(*input.cloud) : engine_.run(*input.voxels);
+    return input.cloud ? engine_.run(input.computed()) : engine_.run(*input.voxels);
   }
 
   std::string signature() const {
     return "run " SPARSECONV_VERSION " " + file_digest(settings_.model) + ' ' + kind_.save + ' ' +
            kind_.format + ' ' + settings_.engine.device + ' ' + settings_.engine.dtype +
-           signature_of(settings_.read);
+           signature_of(settings_.read) + signature_of(settings_.sweeps);
   }
 
   // Runs the clouds read so far as one batch. Where the batch fails its files are run alone, so
@@ -187,7 +193,7 @@ class Runner {
     std::vector<Waiting> group = std::exchange(waiting_, {});
     std::vector<const io::Cloud*> clouds;
     for (const Waiting& one : group) {
-      if (one.input->cloud) clouds.push_back(&*one.input->cloud);
+      if (one.input->cloud) clouds.push_back(&one.input->computed());
     }
     if (clouds.size() == group.size() && clouds.size() > 1) {
       try {
@@ -211,6 +217,8 @@ class Runner {
 
   void store(const Waiting& one, Result&& result) {
     memory_.note(result.memory);
+    // Results are for the file's own points, which stand first; the sweeps before it only helped.
+    if (one.input->joined) result.keep_first_points(one.input->cloud->size());
     const auto shared = std::make_shared<Result>(std::move(result));
     batch_->store(one.file, [this, file = one.file, input = one.input, shared] {
       const fs::path& output = batch_->output(file);
@@ -234,6 +242,7 @@ class Runner {
   const Settings& settings_;
   ResultKind kind_;
   Engine engine_;
+  SweepReader reader_;
   MemoryParts memory_;
   std::vector<Waiting> waiting_;
   std::unique_ptr<FileBatch> batch_;  // last: its writer uses the members above
@@ -292,6 +301,7 @@ Command run_command() {
   add("resume", "skip inputs whose result is complete and made by the same model and options");
   add("json", "one JSON document on stdout, with timing and memory");
   add_read_options(command);
+  add_sweep_options(command);
   command.min_inputs = 1;
   command.run = run_model;
   return command;

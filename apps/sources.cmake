@@ -40,6 +40,7 @@ set(APPS_SOURCES
   run/result_writer.cpp
   run_command.cpp
   simulate_command.cpp
+  sweeps.cpp
   train/class_map.cpp
   train/curves.cpp
   train/labelled_files.cpp

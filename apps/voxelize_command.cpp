@@ -4,6 +4,7 @@
 #include "apps/batch/file_batch.hpp"
 #include "apps/commands.hpp"
 #include "apps/read_options.hpp"
+#include "apps/sweeps.hpp"
 #include "apps/values.hpp"
 #include "apps/voxel_labels.hpp"
 #include "gemm_core/base/parallel.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 struct Settings {
   io::ReadOptions read;
+  SweepOptions sweeps;
   sparseconv::VoxelizeOptions voxelize;
   base::Device device;
   bool labels = false;
@@ -30,7 +32,7 @@ struct Voxelized {
 };
 
 Settings settings_of(const Arguments& arguments) {
-  Settings settings{.read = read_options(arguments)};
+  Settings settings{.read = read_options(arguments), .sweeps = sweep_options(arguments)};
   sparseconv::VoxelizeOptions& options = settings.voxelize;
   options.voxel_size =
       parse_voxel_size("voxel-size", arguments.get_or<std::string>("voxel-size", "0.1"));
@@ -57,7 +59,7 @@ Settings settings_of(const Arguments& arguments) {
 
 // The texts of the options are enough: equal texts make equal results.
 std::string signature_of_call(const Arguments& arguments, const Settings& settings) {
-  std::string text = "voxelize" + signature_of(settings.read);
+  std::string text = "voxelize" + signature_of(settings.read) + signature_of(settings.sweeps);
   for (const char* option :
        {"voxel-size", "range", "origin", "reduce", "max-points", "max-voxels", "features"}) {
     text += std::string(" --") + option + ' ' + arguments.text(option);
@@ -65,9 +67,9 @@ std::string signature_of_call(const Arguments& arguments, const Settings& settin
   return text + (settings.labels ? " --labels" : "");
 }
 
-Voxelized voxelize_file(const fs::path& path, const Settings& settings,
+Voxelized voxelize_file(const fs::path& path, const Settings& settings, SweepReader& reader,
                         const sparseconv::Voxelizer& voxelizer) {
-  const io::Cloud cloud = read_cloud(path, settings.read);
+  const io::Cloud cloud = reader.read(path).joined;
   Voxelized result{.voxels = voxelizer.run(cloud), .warnings = cloud.warnings};
   if (settings.labels) {
     result.labels = majority_labels(cloud.get("label"), result.voxels.point_to_voxel,
@@ -146,8 +148,9 @@ int voxelize_files(const Arguments& arguments) {
                    .resume = arguments.has("resume")});
   const auto jobs =
       static_cast<int>(integer_option(arguments, "jobs", base::current_threads(), 1, 256));
+  SweepReader reader(settings.read, settings.sweeps);
   OrderedLoader<Voxelized> loader(batch.todo().size(), jobs, [&](std::size_t i) {
-    return voxelize_file(batch.input(batch.todo()[i]), settings, *voxelizer);
+    return voxelize_file(batch.input(batch.todo()[i]), settings, reader, *voxelizer);
   });
   while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {
     const std::size_t file = batch.todo()[loaded->index];
@@ -196,6 +199,7 @@ Command voxelize_command() {
   add("jobs", value<std::string>(), "files in flight (one a core)");
   add("json", "one JSON document on stdout");
   add_read_options(command);
+  add_sweep_options(command);
   command.min_inputs = 1;
   command.run = voxelize_files;
   return command;

@@ -72,4 +72,27 @@ base::Tensor Result::scores() const {
   return scores;
 }
 
+void Result::keep_first_points(std::int64_t count) {
+  ENSURE(has_points && count >= 0 && count <= points, "keep_first_points: ", count, " of ", points,
+         " points");
+  for (Output& output : outputs) {
+    if (!output.per_point) continue;
+    const base::Tensor& all = output.sparse.features;
+    auto kept = base::Tensor::empty({count, all.size(1)}, all.dtype());
+    std::copy_n(static_cast<const char*>(all.data()), kept.nbytes(),
+                static_cast<char*>(kept.data()));
+    output.sparse.features = std::move(kept);
+  }
+  points = count;
+  const auto rows = static_cast<std::size_t>(count);
+  if (row_classes) {
+    row_classes->resize(rows);
+    dropped = std::count(row_classes->begin(), row_classes->end(), std::uint16_t{0xffff});
+  }
+  if (!point_to_voxel.empty()) {
+    point_to_voxel.resize(rows);
+    dropped = std::count(point_to_voxel.begin(), point_to_voxel.end(), -1);
+  }
+}
+
 }  // namespace sparseconv

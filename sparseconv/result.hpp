@@ -48,6 +48,9 @@ class Result {
   std::vector<std::int32_t> labels(std::int32_t dropped_label = 0) const;
   // Softmax [rows, classes], rows as labels(); zeros for dropped points.
   base::Tensor scores() const;
+  // Leaves out all points but the first `count`, as if the others had only been seen: labels,
+  // scores, outputs a point and the counts. Error where there are fewer.
+  void keep_first_points(std::int64_t count);
   // The output that labels come from.
   const Output& label_output() const;
 

@@ -21,10 +21,13 @@ struct ResultKind {
 // and scores, features with h5.
 void check_result_kind(const ResultKind& kind);
 
-// What a result was computed from: one of the two.
+// What a result was computed from: a cloud or a voxel file.
 struct RunInput {
   std::optional<io::Cloud> cloud;
+  std::optional<io::Cloud> joined;  // the cloud with the sweeps before it, its own points first
   std::optional<sparseconv::VoxelFile> voxels;
+
+  const io::Cloud& computed() const { return joined ? *joined : *cloud; }
 };
 
 // Labels of dropped points: -1 in h5 and npy, 0 in label, ply and pcd. Appears whole or not at all.

@@ -134,6 +134,21 @@ TEST(Render, ZeroPointsWarnAndGiveAPicture) {
   EXPECT_TRUE(is_png(folder / "p.png"));
 }
 
+TEST(Render, TenMillionPointsTakeTheirCloudAndAPicture) {
+  const ScratchFolder folder;
+  const auto some = spiral(100000);
+  const std::string bytes(reinterpret_cast<const char*>(some.data()), some.size() * sizeof some[0]);
+  {
+    std::ofstream file(folder / "ten.bin", std::ios::binary);
+    for (int i = 0; i < 100; ++i) file << bytes;
+  }
+  const ProgramRun run =
+      run_cli({"render", folder.text("ten.bin"), "-o", folder.text("p.png"), "--color", "height"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(is_png(folder / "p.png"));
+  EXPECT_LT(run.peak_bytes, 160'000'000 + (96 << 20));
+}
+
 TEST(Render, FailuresLeaveNothingBehind) {
   const ScratchFolder folder;
   write_bytes(folder / "short.pcd", "# .PCD v0.7\nVERSION 0.7\n");

@@ -37,6 +37,10 @@ if(SPARSECONV_SANITIZE)
   add_link_options(-fsanitize=${SPARSECONV_SANITIZE})
 endif()
 
+if(SPARSECONV_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the libraries report their coverage, too
+endif()
+
 # Adds a library target `name` with alias sparseconv::name, our warnings and include root.
 function(sparseconv_library target)
   add_library(${target} STATIC ${ARGN})

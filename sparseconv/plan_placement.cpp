@@ -44,7 +44,8 @@ void place_buffers(const Plan& plan, std::span<const std::int64_t> rows, int byt
     size[b] = (exact + kAlignment - 1) / kAlignment * kAlignment;
     by_size[b] = static_cast<int>(b);
   }
-  std::sort(by_size.begin(), by_size.end(), [&](int a, int b) {
+  // Clang 14 captures a structured binding only under a name of its own.
+  std::sort(by_size.begin(), by_size.end(), [&size = size](int a, int b) {
     const auto size_a = size[static_cast<std::size_t>(a)],
                size_b = size[static_cast<std::size_t>(b)];
     return size_a != size_b ? size_a > size_b : a < b;

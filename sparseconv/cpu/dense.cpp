@@ -11,7 +11,9 @@ constexpr std::int64_t kGrain = 256;  // rows
 base::Tensor to_dense(const Coordinates& coordinates, const base::ConstTensorView& input) {
   ENSURE(coordinates.spatial_shape().has_value(),
          "to_dense needs a spatial shape, and neither the model nor the input gives one");
-  const auto [width, height, depth] = *coordinates.spatial_shape();
+  // By name: Clang 14 captures no structured bindings.
+  const SpatialShape& shape = *coordinates.spatial_shape();
+  const std::int64_t width = shape[0], height = shape[1], depth = shape[2];
   const std::int64_t channels = input.shape[1];
   auto dense = base::Tensor::zeros({coordinates.batch_size(), channels * depth, height, width},
                                    base::DType::f32);

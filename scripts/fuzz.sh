@@ -20,7 +20,7 @@ done
 command -v clang++ >/dev/null || { echo "fuzz.sh: needs clang++ (scripts/install_dependencies.sh --fuzz)" >&2; exit 2; }
 
 build=build-fuzz
-cmake -S . -B $build -G Ninja -DSPARSECONV_FUZZ=ON -DSPARSECONV_TESTS=OFF -DSPARSECONV_APPS=OFF -DSPARSECONV_PCL=OFF \
+cmake -S . -B $build -G Ninja -DSPARSECONV_FUZZ=ON -DSPARSECONV_TESTS=OFF -DSPARSECONV_APPS=OFF -DSPARSECONV_PCL=OFF -DSPARSECONV_BENCHMARKS=OFF \
   -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DSPARSECONV_SANITIZE=address,undefined >/dev/null
 cmake --build $build --target fuzz
@@ -29,11 +29,12 @@ mkdir -p $build/seeds
 $build/fuzz/fuzz_seeds $build/seeds
 
 run_one() {
-  local target=$1 corpus=$build/corpus/$1 findings=$build/findings/$1 status=0
+  local target=$1 corpus=$build/corpus/$1 findings=$build/findings/$1 status=0 leaks=1
+  case $target in hdf5 | voxels | model) leaks=0 ;; esac   # HDF5's library leaks on damaged files
   mkdir -p "$corpus" "$findings" "$build/logs"
   # A small file must not take much memory: what is allocated at once is limited, HDF5's own tables set how far.
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $build/fuzz/fuzz_"$target" -max_total_time="$seconds" \
-    -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=10 -max_len=16384 -print_final_stats=1 \
+    -detect_leaks=$leaks -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=10 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="$findings/" "$corpus" $([ -d "$build/seeds/$target" ] && echo "$build/seeds/$target") \
     >"$build/logs/$target.log" 2>&1 || status=$?
   local runs

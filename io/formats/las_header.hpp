@@ -36,6 +36,9 @@ struct LasHeader {
 int las_record_bytes(int point_format);
 LasHeader read_las_header(const Source& source);
 
+// Before the name of an extra field that holds what the standard field of that name cannot: two
+// fields of one name are more than other readers take.
+inline constexpr std::string_view kLasBesideStandard = "scalar_";
 inline constexpr const char* kLasProjection = "LASF_Projection";
 inline constexpr const char* kLasSpec = "LASF_Spec";
 inline constexpr const char* kLazRecordUser = "laszip encoded";

@@ -21,15 +21,19 @@ bool is_all_zero(const base::Tensor& values) {
 }
 
 // The name of an extra field. A standard field of that name goes first, unless it holds nothing: so
-// writers (ours, too) keep values that the standard field cannot hold.
+// writers keep values that the standard field cannot hold, under its name or with `scalar_` before
+// it.
 std::string final_name(const Cloud& cloud, const LasExtra& extra) {
   const std::string raw = extra.name.empty() ? "extra" : extra.name;
-  const std::string canonical = canonical_names({raw})[0];
+  const bool is_marked =
+      raw.starts_with(kLasBesideStandard) && cloud.find(raw.substr(kLasBesideStandard.size()));
+  const std::string plain = is_marked ? raw.substr(kLasBesideStandard.size()) : raw;
+  const std::string canonical = canonical_names({plain})[0];
   for (std::string name = canonical;;
        name = name == canonical && raw != canonical ? raw : name + "_2") {
     const Column* taken = cloud.find(name);
     const bool is_axis = name == "x" || name == "y" || name == "z";
-    if (taken == nullptr || (!is_axis && name == raw && is_all_zero(taken->values))) return name;
+    if (taken == nullptr || (!is_axis && name == plain && is_all_zero(taken->values))) return name;
   }
 }
 

@@ -26,8 +26,12 @@ struct Slot {
 struct Plan {
   int point_format = 0;
   std::array<double, 3> scale{}, offset{};
-  std::vector<Slot> slots;            // standard fields that the cloud has
-  std::vector<const Column*> extras;  // kept as extra bytes
+  std::vector<Slot> slots;  // standard fields that the cloud has
+  struct Extra {
+    const Column* column;
+    std::string name;
+  };
+  std::vector<Extra> extras;  // kept as extra bytes
   std::int64_t record_bytes = 0;
   bool is_new() const { return point_format >= 6; }
 };
@@ -228,8 +232,10 @@ Plan make_plan(const Cloud& cloud, std::vector<std::string>& losses) {
       plan.slots.push_back(*slot);
       continue;
     }
-    if (name.size() > 32) losses.push_back("the name of field " + name + " is cut after 32 bytes");
-    plan.extras.push_back(column.get());
+    plan.extras.push_back(
+        {column.get(), slot == slots.end() ? name : std::string(kLasBesideStandard) + name});
+    if (plan.extras.back().name.size() > 32)
+      losses.push_back("the name of field " + name + " is cut after 32 bytes");
     plan.record_bytes += base::bytes(column->field.type);
   }
   ENSURE(plan.record_bytes <= 65535, "a LAS point record holds at most 65535 bytes, ",
@@ -278,10 +284,10 @@ std::string records_text(const Plan& plan, const Cloud& cloud, std::int64_t& cou
     ENSURE(bytes <= 65535, "LAS describes at most 341 extra fields, ", plan.extras.size(),
            " are needed");
     text += record_head(kLasSpec, kLasExtraBytesRecord, bytes);
-    for (const Column* column : plan.extras) {
+    for (const auto& [column, name] : plan.extras) {
       Block entry(kLasExtraBytesSize);
       entry.put(2, extra_code(column->field.type));
-      entry.put_text(4, 32, column->field.name);
+      entry.put_text(4, 32, name);
       text += entry.bytes();
     }
     ++count;
@@ -355,7 +361,7 @@ void write_points(Sink& sink, const Plan& plan, const Cloud& cloud) {
     for (std::size_t s = 0; s < values.size(); ++s)
       fill_slot(plan.slots[s], values[s], begin, count, plan.record_bytes, buffer.data());
     std::int64_t at = las_record_bytes(plan.point_format);
-    for (const Column* column : plan.extras) {
+    for (const auto& [column, name] : plan.extras) {
       const std::int64_t bytes = base::bytes(column->field.type);
       fill_slot({"", static_cast<int>(at), 0, static_cast<int>(8 * bytes), column->field.type},
                 column->values, begin, count, plan.record_bytes, buffer.data());

@@ -14,7 +14,7 @@ else
   cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON
   cmake --build "$build" --target sparseconv_cli
 fi
-program=$build/apps/sparseconv
+program=$build/bin/sparseconv
 out=${OUT:-$(mktemp -d)}
 if [ -z "$frame" ]; then
   "$program" simulate -o "$out/street" --frames 1 --seed 1 --format kitti

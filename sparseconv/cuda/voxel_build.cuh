@@ -1,10 +1,28 @@
 // The stages of a voxelisation, on whatever runs steps.
 #pragma once
+#include <algorithm>
 #include <bit>
 
 #include "sparseconv/cuda/voxel_layout.hpp"
+#include "sparseconv/voxel_grid.hpp"
 
 namespace sparseconv::cuda {
+
+// Bits that tell points' keys apart. Keys that stand for no voxel come last: no batch has all of
+// its bits. Where cells are bounded from 0 on, they differ in few bits of each axis.
+inline SortBits bits_of_voxels(const VoxelizeOptions& options, std::int32_t clouds) {
+  const int batch_bits = static_cast<int>(std::bit_width(static_cast<std::uint32_t>(clouds)));
+  const sparseconv::detail::VoxelGrid grid = sparseconv::detail::make_grid(options);
+  int axis_bits = 0;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const bool is_bounded = grid.low[a] >= 0 && grid.high[a] <= kAxisMax;
+    const auto last = is_bounded ? static_cast<std::uint64_t>(std::max(1.0, grid.high[a]) - 1) : 0;
+    axis_bits =
+        std::max(axis_bits, is_bounded ? static_cast<int>(std::bit_width(last)) : kAxisBits);
+  }
+  if (axis_bits >= kAxisBits) return {.low = 3 * kAxisBits + batch_bits};
+  return {.low = 3 * axis_bits, .from = 3 * kAxisBits, .high = batch_bits};
+}
 
 // The region `zeros` is cleared and `constant` uploaded; how many points there are stands in the
 // latter.
@@ -17,9 +35,7 @@ void build_voxels(Runner& runner, const VoxelizeOptions& options, const VoxelLay
   const auto max_points = static_cast<std::int32_t>(options.max_points),
              max_voxels = static_cast<std::int32_t>(options.max_voxels);
   runner.run(AssignCells{v.clouds, clouds, points, v.keys, v.order, v.status});
-  // Keys that stand for no voxel come last: no batch has all of these bits.
-  const SortBits bits{.low = 3 * kAxisBits +
-                             static_cast<int>(std::bit_width(static_cast<std::uint32_t>(clouds)))};
+  const SortBits bits = bits_of_voxels(options, clouds);
   const auto sorted = runner.sort(Sorted<Key>{v.keys, v.order},
                                   Sorted<Key>{v.sorted_keys, v.sorted_order}, points, bits);
   runner.scan(FirstOfVoxel{sorted.keys, points}, v.sums, capacity);

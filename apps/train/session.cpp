@@ -48,6 +48,15 @@ struct TrainSession::Epoch {
   double loss = 0, rate = 0;
   Confusion confusion;
   Clock::time_point start = Clock::now();
+
+  void add(const Batch& batch, const StepReport& report) {
+    ++steps;
+    voxels += batch.voxels.rows();
+    labelled += report.labelled;
+    loss += report.loss;
+    rate = report.learning_rate;
+    confusion.add(batch.labels, report.predictions);
+  }
 };
 
 TrainSession::TrainSession(const TrainSettings& settings)
@@ -191,17 +200,15 @@ int TrainSession::run() {
   std::optional<Epoch> epoch;
   auto last_note = Clock::now(), last_checkpoint = Clock::now();
   while (auto loaded = loader.next()) {
-    ENSURE(loaded->value, loaded->error);
+    if (!loaded->value) {  // a bad file: what was learnt before it is kept
+      if (steps_done_ > first) save_checkpoint();
+      base::fail(loaded->error);
+    }
     if (!epoch) epoch.emplace(class_count);
     epoch->number = steps_done_ / an_epoch + 1;
     const StepReport report = trainer_->step(*loaded->value);
     ++steps_done_;
-    ++epoch->steps;
-    epoch->voxels += loaded->value->voxels.rows();
-    epoch->labelled += report.labelled;
-    epoch->loss += report.loss;
-    epoch->rate = report.learning_rate;
-    epoch->confusion.add(loaded->value->labels, report.predictions);
+    epoch->add(*loaded->value, report);
     if (steps_done_ == first + 1 || seconds_since(last_note) > 10) {
       report_progress(*epoch, epoch->loss / static_cast<double>(epoch->steps));
       last_note = Clock::now();

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <map>
 
 #include "tests/apps/command_line.hpp"
 
@@ -51,6 +53,26 @@ TEST(StreetModel, LabelsRealScansOfTwoSensors) {
       }
     }
   }
+}
+
+TEST(StreetModel, RawSemanticKittiLabelsAreMappedToItsClasses) {
+  const ScratchFolder folder;
+  ASSERT_EQ(run_cli({"simulate", "--sensor", "vlp16", "-o", folder.text("s")}).exit_code, 0);
+  const Json own = eval(folder / "s");
+  // Ids of the simulator to numbers of the data set that mean the same.
+  constexpr std::uint32_t kRaw[] = {1, 44, 48, 72, 50, 51, 71, 252, 254, 31, 81};
+  std::string labels = read_bytes(folder / "s/000000.label");
+  for (std::size_t i = 0; i < labels.size(); i += 4) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, labels.data() + i, 4);
+    word = (word & 0xffff0000u) | kRaw[word & 0xffffu];
+    std::memcpy(labels.data() + i, &word, 4);
+  }
+  write_bytes(folder / "s/000000.label", labels);
+  const Json raw =
+      eval(folder / "s", {"--classes", (kSource / "models/semantic_kitti.json").string()});
+  EXPECT_EQ(raw["confusion"], own["confusion"]);
+  EXPECT_GT(raw["accuracy"], 0.5);
 }
 
 }  // namespace

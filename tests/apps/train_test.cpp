@@ -136,6 +136,21 @@ TEST_F(Train, ALabelOutsideTheMapStopsAndNamesTheFile) {
   EXPECT_FALSE(std::filesystem::exists(folder / "m.h5"));
 }
 
+TEST_F(Train, ABadFileLateInARunKeepsWhatWasLearntBefore) {
+  write_room(folder / "d", 3, 77);
+  std::vector<std::string> one_a_step = words("m.h5", "1", {"--class-weights", "none"});
+  one_a_step[static_cast<std::size_t>(std::find(one_a_step.begin(), one_a_step.end(), "--batch") -
+                                      one_a_step.begin() + 1)] = "1";
+  const ProgramRun run = run_cli(one_a_step);
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(contains(run.err, "room3.bin: label 77")) << run.err;
+  ASSERT_TRUE(std::filesystem::exists(folder / "m.checkpoint.h5"));
+  write_room(folder / "d", 3);
+  one_a_step.push_back("--resume");
+  const ProgramRun resumed = run_cli(one_a_step);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
 TEST_F(Train, UnequalLengthsStopAndNameTheFile) {
   write_bytes(folder / "d/labels/room5.label", std::string(8, '\1'));
   const ProgramRun run = run_cli(words("m.h5", "1"));

@@ -1,132 +1,253 @@
 #include <fmt/format.h>
 
-#include <random>
-#include <type_traits>
+#include <algorithm>
+#include <memory>
 
 #include "apps/bench/bench.hpp"
+#include "apps/bench/gemm_sweep.hpp"
+#include "apps/bench/result_files.hpp"
 #include "apps/commands.hpp"
+#include "apps/messages.hpp"
 #include "apps/values.hpp"
 #include "benchmarks/peers/openblas.hpp"
 #include "gemm_core/base/parallel.hpp"
-#include "gemm_core/device/gather_conv.hpp"
 
 namespace apps {
 namespace {
 
-struct Problem {
-  std::int64_t m = 0, n = 0, k = 0, groups = 1;
+using gemm_core::GemmArguments;
+using gemm_core::GemmConfig;
+using gemm_core::TuningTable;
+
+struct SweepSettings {
+  BenchSettings bench;
+  std::vector<std::string>
+      filters;  // a configuration's name holds one of them; empty: the selected one only
+  bool all = false, peers = false, verify = true, list = false;
+  int workspaces = 1;
+  TuningTable tuning;       // read from --tuning
+  TuningTable best;         // for --tune
+  std::string failures_to;  // stem of saved inputs
 };
 
-base::Tensor random_matrix(std::int64_t rows, std::int64_t columns) {
-  std::mt19937 random(7);
-  std::uniform_real_distribution<float> spread(-1, 1);
-  auto matrix = base::Tensor::empty({rows, columns}, base::DType::f32);
-  for (std::int64_t i = 0; i < matrix.numel(); ++i) matrix.data<float>()[i] = spread(random);
-  return matrix;
+SweepSettings sweep_settings(const Arguments& arguments, const std::vector<GemmTask>& tasks) {
+  SweepSettings s;
+  s.bench = bench_settings(arguments, {tasks.front().type});
+  s.filters = split_list(arguments.text("config"));
+  s.all = arguments.has("all-configs") || !s.filters.empty() || arguments.has("tune");
+  s.peers = arguments.has("peers");
+  s.verify = !arguments.has("no-verify");
+  s.list = arguments.has("list");
+  s.workspaces = static_cast<int>(integer_option(arguments, "workspaces", 1, 1, 64));
+  s.failures_to = arguments.text("save-failures");
+  if (arguments.has("tuning")) s.tuning = TuningTable::read(arguments.text("tuning"));
+  return s;
 }
 
-BenchResult result_of(const Problem& p, const BenchSettings& settings, const std::string& name,
-                      int threads, const Times& times, base::DType storage) {
-  const auto groups = static_cast<double>(p.groups);
-  BenchResult result{.name = name,
-                     .dtype = std::string(base::name(settings.type)),
-                     .threads = threads,
-                     .cin = p.k,
-                     .cout = p.n,
-                     .times = times,
-                     .flop = 2.0 * groups * static_cast<double>(p.m) * static_cast<double>(p.n) *
-                             static_cast<double>(p.k),
-                     .bytes = groups * static_cast<double>(base::bytes(
-                                           storage, p.m * p.k + p.n * p.k + p.m * p.n))};
-  result.more = {{"m", p.m}, {"n", p.n}, {"k", p.k}, {"groups", p.groups}};
-  return result;
+std::vector<GemmConfig> configs_of(const SweepSettings& s, const GemmArguments& problem) {
+  if (!s.all) return {s.tuning.select(problem)};
+  std::vector<GemmConfig> chosen;
+  for (GemmConfig& config : gemm_core::gemm_configs(problem)) {
+    const bool wanted = s.filters.empty() ||
+                        std::any_of(s.filters.begin(), s.filters.end(), [&](const auto& filter) {
+                          return config.name.find(filter) != std::string::npos;
+                        });
+    if (wanted) chosen.push_back(std::move(config));
+  }
+  return chosen;
 }
 
-// Operands of all groups, one after the other.
-struct Operands {
-  Operands(const Problem& p, base::DType compute)
-      : storage(compute == base::DType::tf32 ? base::DType::f32 : compute),
-        a(random_matrix(p.groups * p.m, p.k)),
-        b(random_matrix(p.groups * p.n, p.k)),
-        typed_a(a.to(storage)),
-        d(base::Tensor::empty({p.groups * p.m, p.n}, storage)) {
-    for (std::int64_t g = 0; g < p.groups; ++g) {
-      weights.push_back(gemm_core::pack_conv_weights({.weight = b.data<float>() + g * p.n * p.k,
-                                                      .cout = p.n,
-                                                      .cin = p.k,
-                                                      .compute = compute}));
+// One configuration of a task, ready to run on each workspace in turn.
+class Contender {
+ public:
+  Contender(const GemmConfig& config, GemmInputs& inputs) {
+    for (int i = 0; i < inputs.workspaces(); ++i) {
+      std::vector<GemmArguments> groups = inputs.arguments(i);
+      for (GemmArguments& g : groups) gemm_core::apply(config, g);
+      const bool one = groups.size() == 1;
+      workspace_.resize(
+          std::max(workspace_.size(), one ? gemm_core::Gemm::workspace_size(groups[0])
+                                          : gemm_core::GroupedGemm::workspace_size(groups)));
+      problems_.push_back(std::move(groups));
+    }
+    for (const auto& groups : problems_) {
+      if (groups.size() == 1) {
+        check(single_.emplace_back().initialize(groups[0], workspace_.data(), workspace_.size()));
+      } else {
+        check(grouped_.emplace_back().initialize(groups, workspace_.data(), workspace_.size()));
+      }
     }
   }
+  void run(std::size_t which) {
+    check(single_.empty() ? grouped_[which].run() : single_[which].run());
+  }
+  void run_next() { run(next_++ % problems_.size()); }
 
-  base::DType storage;
-  base::Tensor a, b, typed_a, d;
-  std::vector<gemm_core::PackedConvWeights> weights;
+ private:
+  static void check(const gemm_core::GemmStatus& status) { ENSURE(status.ok(), status.message); }
+  std::vector<std::vector<GemmArguments>> problems_;
+  std::vector<std::uint8_t> workspace_;
+  std::vector<gemm_core::Gemm> single_;
+  std::vector<gemm_core::GroupedGemm> grouped_;
+  std::size_t next_ = 0;
 };
 
-// Rows [g*m, (g+1)*m) of a matrix of all groups.
-template <class View>
-View rows_of_group(View view, std::int64_t group, std::int64_t m) {
-  using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>,
-                                  const char, char>;
-  view.data = static_cast<Byte*>(view.data) + base::bytes(view.dtype, group * m * view.stride[0]);
-  view.shape[0] = m;
-  return view;
-}
+class TaskBench {
+ public:
+  TaskBench(SweepSettings& settings, const GemmTask& task, BenchReport& report,
+            std::vector<TimedCase>& cases)
+      : s_(settings),
+        task_(task),
+        report_(report),
+        cases_(cases),
+        inputs_(task, settings.workspaces, 7) {}
 
-void multiply(const Problem& p, Operands& x) {
-  for (std::int64_t g = 0; g < p.groups; ++g) {
-    gemm_core::gather_conv({.input = rows_of_group(std::as_const(x.typed_a).view(), g, p.m),
-                            .rows = p.m,
-                            .weights = &x.weights[static_cast<std::size_t>(g)],
-                            .output = rows_of_group(x.d.view(), g, p.m)});
+  void run(int threads) {
+    const base::Threads pool(threads);
+    const GemmArguments problem = inputs_.arguments(0)[0];
+    const std::vector<GemmConfig> configs = configs_of(s_, problem);
+    ENSURE_USAGE(!configs.empty(), "--config: no configuration of ", task_.name(),
+                 " has such a name");
+    std::vector<std::unique_ptr<Contender>> contenders;
+    std::vector<double> errors;
+    std::vector<std::function<double()>> work;
+    for (const GemmConfig& config : configs) {
+      contenders.push_back(std::make_unique<Contender>(config, inputs_));
+      errors.push_back(s_.verify ? verify(*contenders.back(), pool) : 0);
+      Contender* contender = contenders.back().get();
+      work.push_back([this, contender, &pool] {
+        return seconds_of([&] { pool.run([&] { contender->run_next(); }); }, s_.bench.clock);
+      });
+    }
+    const benchmarks::OpenBlas blas;
+    std::vector<float> theirs;
+    if (s_.peers) work.push_back(peer(blas, threads, theirs));
+    const std::vector<Times> times = time_in_turn(work, s_.bench.rounds);
+    const double peer_ms = s_.peers ? times.back().min_ms : 0;
+    for (std::size_t i = 0; i < configs.size(); ++i)
+      add(configs[i], problem, threads, times[i], errors[i], peer_ms);
+    if (s_.peers) report_.add(result("OpenBLAS sgemm", threads, times.back()));
+    const auto best =
+        std::min_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(configs.size()),
+                         [](const Times& x, const Times& y) { return x.min_ms < y.min_ms; });
+    s_.best.set(problem, configs[static_cast<std::size_t>(best - times.begin())].name);
   }
-}
 
-void bench_threads(BenchReport& report, const BenchSettings& settings, const Problem& p,
-                   Operands& x, int threads, bool peers) {
-  const base::Threads pool(threads);
-  std::vector<std::function<double()>> contenders{
-      [&] { return seconds_of([&] { pool.run([&] { multiply(p, x); }); }, settings.clock); }};
-  const benchmarks::OpenBlas blas;
-  base::Tensor theirs = base::Tensor::empty({p.m, p.n}, base::DType::f32);
-  if (peers) {
+ private:
+  double verify(Contender& contender, const base::Threads& pool) {
+    pool.run([&] { contender.run(0); });
+    const double error = inputs_.worst_error();
+    if (error > 1 && !s_.failures_to.empty()) inputs_.save(s_.failures_to + task_.name());
+    return error;
+  }
+
+  std::function<double()> peer(const benchmarks::OpenBlas& blas, int threads,
+                               std::vector<float>& theirs) {
     ENSURE(blas.found(), "--peers: OpenBLAS (libopenblas.so.0) is not installed");
+    ENSURE_USAGE(task_.type == "fp32" && (task_.layout == "nt" || task_.layout == "nn"),
+                 "--peers: OpenBLAS is timed for fp32, layouts nt and nn");
     blas.set_threads(threads);
-    contenders.push_back([&] {
+    theirs.resize(static_cast<std::size_t>(task_.m * task_.n));
+    return [this, &blas, &theirs] {
+      const auto groups = inputs_.arguments(0);
       return seconds_of(
           [&] {
-            for (std::int64_t g = 0; g < p.groups; ++g) {
-              blas.sgemm_nt(p.m, p.n, p.k, x.a.data<float>() + g * p.m * p.k,
-                            x.b.data<float>() + g * p.n * p.k, theirs.data<float>());
+            for (const auto& g : groups) {
+              const auto* a = static_cast<const float*>(g.a.data);
+              const auto* b = static_cast<const float*>(g.b.data);
+              if (task_.layout == "nt")
+                blas.sgemm_nt(task_.m, task_.n, task_.k, a, b, theirs.data());
+              else
+                blas.sgemm_nn(task_.m, task_.n, task_.k, a, b, theirs.data());
             }
           },
-          settings.clock);
-    });
+          s_.bench.clock);
+    };
   }
-  const std::vector<Times> times = time_in_turn(contenders, settings.rounds);
-  BenchResult ours = result_of(p, settings, "gemm", threads, times[0], x.storage);
-  if (peers) ours.more["speed_over_openblas"] = times[1].min_ms / times[0].min_ms;
-  report.add(ours);
-  if (!peers) return;
-  BenchResult peer = result_of(p, settings, "OpenBLAS sgemm", threads, times[1], base::DType::f32);
-  peer.dtype = "float32";
-  report.add(peer);
+
+  BenchResult result(const std::string& name, int threads, const Times& times) const {
+    BenchResult r{.name = name,
+                  .dtype = task_.type,
+                  .threads = threads,
+                  .cin = task_.k,
+                  .cout = task_.n,
+                  .times = times,
+                  .flop = task_.flop(),
+                  .bytes = task_.bytes()};
+    r.more = {{"m", task_.m},
+              {"n", task_.n},
+              {"k", task_.k},
+              {"groups", task_.groups},
+              {"layout", task_.layout}};
+    return r;
+  }
+
+  void add(const GemmConfig& config, const GemmArguments& problem, int threads, const Times& times,
+           double error, double peer_ms) {
+    const double estimate =
+        gemm_core::estimate_ns(config, problem) * 1e-6 * static_cast<double>(task_.groups);
+    BenchResult r = result(s_.all ? "gemm " + config.name : "gemm", threads, times);
+    r.more["config"] = config.name;
+    r.more["estimate_ms"] = estimate;
+    if (s_.verify) r.more["error"] = error;
+    if (s_.peers) r.more["speed_over_openblas"] = peer_ms / times.min_ms;
+    report_.add(r);
+    TimedCase c{.name = task_.name(),
+                .config = config.name,
+                .median_ms = times.median_ms,
+                .min_ms = times.min_ms,
+                .gflops = task_.flop() / times.median_ms * 1e-6,
+                .estimate_ms = estimate,
+                .verified = s_.verify,
+                .error = error};
+    if (error > 1) c.failure = fmt::format("error {:.3g} times its bound", error);
+    cases_.push_back(std::move(c));
+  }
+
+  SweepSettings& s_;
+  GemmTask task_;
+  BenchReport& report_;
+  std::vector<TimedCase>& cases_;
+  GemmInputs inputs_;
+};
+
+int list_configs(const SweepSettings& s, const std::vector<GemmTask>& tasks) {
+  for (const GemmTask& task : tasks) {
+    GemmTask shape = task;
+    shape.m = shape.n = shape.k = shape.groups = 1;
+    GemmInputs inputs(shape, 1, 7);
+    GemmArguments problem = inputs.arguments(0)[0];
+    problem.m = task.m, problem.n = task.n, problem.k = task.k;
+    for (const GemmConfig& config : configs_of(s, problem)) {
+      print_text(fmt::format(
+          "{} {} {:.3f} ms estimated\n", task.name(), config.name,
+          gemm_core::estimate_ns(config, problem) * 1e-6 * static_cast<double>(task.groups)));
+    }
+  }
+  return kDone;
 }
 
 int bench_gemm(const Arguments& arguments) {
-  const BenchSettings settings = bench_settings(arguments);
-  ENSURE_USAGE(base::parse_device(settings.device).is_cpu(),
+  const std::vector<GemmTask> tasks = gemm_tasks(arguments);
+  SweepSettings settings = sweep_settings(arguments, tasks);
+  ENSURE_USAGE(base::parse_device(settings.bench.device).is_cpu(),
                "--device: this product is timed on the CPU");
-  const Problem problem{.m = integer_option(arguments, "m", 100000, 1, 1 << 30),
-                        .n = integer_option(arguments, "n", 64, 1, 1 << 20),
-                        .k = integer_option(arguments, "k", 27 * 64, 1, 1 << 20),
-                        .groups = integer_option(arguments, "groups", 1, 1, 1 << 20)};
-  BenchReport report(settings);
-  Operands operands(problem, settings.type);
-  for (const int threads : settings.threads) {
-    bench_threads(report, settings, problem, operands, threads, arguments.has("peers"));
+  if (settings.list) return list_configs(settings, tasks);
+  BenchReport report(settings.bench);
+  std::vector<TimedCase> cases;
+  for (const GemmTask& task : tasks) {
+    TaskBench bench(settings, task, report, cases);
+    for (const int threads : settings.bench.threads) bench.run(threads);
   }
-  return report.close();
+  if (arguments.has("csv")) write_csv(arguments.text("csv"), cases);
+  if (arguments.has("junit")) write_junit(arguments.text("junit"), "bench gemm", cases);
+  if (arguments.has("tune")) settings.best.write(arguments.text("tune"));
+  const int closed = report.close();
+  const auto wrong = std::count_if(cases.begin(), cases.end(),
+                                   [](const TimedCase& c) { return !c.failure.empty(); });
+  ENSURE(wrong == 0, "bench gemm: ", wrong, " of ", cases.size(),
+         " results differ from the naive ones");
+  return closed;
 }
 
 }  // namespace
@@ -134,16 +255,33 @@ int bench_gemm(const Arguments& arguments) {
 Command bench_gemm_command() {
   Command command{
       .name = "bench gemm",
-      .summary = "time D[m,n] = A[m,k] B[n,k]^T against the machine's limits and OpenBLAS",
+      .summary = "time D[m,n] = A[m,k] B[k,n] over shapes, types and configurations, verified",
       .usage = "[--m M] [--n N] [--k K] [options]",
       .examples =
           "  sparseconv bench gemm --m 100000 --n 64 --k 1728 --peers\n"
-          "  sparseconv bench gemm --m 2000 --n 128 --k 128 --groups 27 --json"};
+          "  sparseconv bench gemm --m 2000 --n 128 --k 128 --groups 27 --json\n"
+          "  sparseconv bench gemm --m 256:1024:256 --n 512 --k 512 --dtype fp32,bf16,int8 "
+          "--all-configs --csv a.csv\n"
+          "  sparseconv bench gemm --m 4096 --n 64 --k 576 --tune cpu.tuning"};
   auto add = command.options.add_options();
-  add("m", value<std::string>(), "rows of a group (100000)");
-  add("n", value<std::string>(), "columns (64)");
-  add("k", value<std::string>(), "inner extent (1728)");
-  add("groups", value<std::string>(), "problems of this shape, one after the other (1)");
+  add("m", value<std::string>(), "rows of a group: a number, a list, or LOW:HIGH:STEP (100000)");
+  add("n", value<std::string>(), "columns, likewise (64)");
+  add("k", value<std::string>(), "inner extent, likewise (1728)");
+  add("groups", value<std::string>(), "problems of this shape in one call (1)");
+  add("layout", value<std::string>(),
+      "nn, nt, tn, tt: n rows one after the other, t turned; a list (nt)");
+  add("all-configs", "time every configuration, not only the selected one");
+  add("config", value<std::string>(),
+      "time the configurations whose name holds one of these words");
+  add("list", "name the configurations and what the model makes of them, and time nothing");
+  add("no-verify", "do not compare with the naive result");
+  add("save-failures", value<std::string>(), "stem of files for the operands of wrong results");
+  add("workspaces", value<std::string>(), "sets of operands that runs alternate between (1)");
+  add("csv", value<std::string>(), "also write a CSV file");
+  add("junit", value<std::string>(), "also write a JUnit file");
+  add("tune", value<std::string>(),
+      "time every configuration and write the fastest of each problem to this file");
+  add("tuning", value<std::string>(), "select by the table in this file");
   add("peers", "also OpenBLAS, in turn with ours");
   add_bench_options(command);
   command.max_inputs = 0;

@@ -2,6 +2,8 @@ set(APPS_SOURCES
   ${CMAKE_CURRENT_BINARY_DIR}/commit.cpp
   bench/bench.cpp
   bench/frame.cpp
+  bench/gemm_sweep.cpp
+  bench/result_files.cpp
   bench/timing.cpp
   bench/work.cpp
   bench_gemm_command.cpp

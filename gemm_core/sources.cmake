@@ -2,19 +2,33 @@ set(GEMM_CORE_SOURCES
   atom/cpu_atoms.cpp
   atom/cpu_elementwise.cpp
   atom/cpu_gradient.cpp
+  atom/cpu_mma_atoms.cpp
   atom/cpu_multiply.cpp
   atom/cpu_multiply_wide.cpp
+  atom/x86_amx.cpp
+  atom/x86_avx512_dot.cpp
+  atom/x86_dot_products.cpp
   collective/cpu_block_loads.cpp
   collective/cpu_dense_mainloop.cpp
+  collective/cpu_dense_store.cpp
   collective/cpu_gather_mainloop.cpp
+  collective/cpu_operand_loads.cpp
   collective/cpu_packed_weights.cpp
   collective/cpu_weight_gradient.cpp
+  collective/cpu_word_loads.cpp
+  device/contraction.cpp
+  device/conv.cpp
+  device/conv_lowering.cpp
+  device/dense_operation.cpp
   device/elementwise.cpp
   device/gather_conv.cpp
   device/gather_conv_gradient.cpp
   device/gemm.cpp
   device/gemm_checks.cpp
+  device/gemm_config.cpp
   device/machine.cpp
+  device/sparse_gemm.cpp
   epilogue/cpu_epilogue.cpp
   epilogue/visitor_graph.cpp
-  epilogue/visitor_nodes.cpp)
+  epilogue/visitor_nodes.cpp
+  kernel/cpu_dense_kernel.cpp)

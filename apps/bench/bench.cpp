@@ -84,16 +84,15 @@ void add_bench_options(Command& command) {
   add("json", "one JSON document on stdout");
 }
 
-BenchSettings bench_settings(const Arguments& arguments) {
-  BenchSettings settings{
-      .device = arguments.get_or<std::string>("device", "cpu"),
-      .dtype = choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16"})};
+BenchSettings bench_settings(const Arguments& arguments, const std::vector<std::string>& types) {
+  BenchSettings settings{.device = arguments.get_or<std::string>("device", "cpu")};
+  settings.dtype = types.size() == 1 ? types[0] : choice_option(arguments, "dtype", "fp32", types);
   try {
     base::parse_device(settings.device);
   } catch (const base::Error& error) {
     throw UsageError(std::string("--device: ") + error.what());
   }
-  settings.type = base::parse_dtype(settings.dtype);
+  if (types.size() > 1) settings.type = base::parse_dtype(settings.dtype);
   for (const std::int64_t count : parse_integers("threads", arguments.text("threads"))) {
     ENSURE_USAGE(count >= 1 && count <= 1024, "--threads: ", count, " is not in 1..1024");
     settings.threads.push_back(static_cast<int>(count));

@@ -35,7 +35,10 @@ struct BenchSettings {
   base::Device place() const { return base::parse_device(device); }
 };
 void add_bench_options(Command& command);
-BenchSettings bench_settings(const Arguments& arguments);
+// `types`: what --dtype may be. Where the option holds a list of the command's own, its first
+// entry.
+BenchSettings bench_settings(const Arguments& arguments, const std::vector<std::string>& types = {
+                                                             "fp32", "tf32", "fp16", "bf16"});
 
 // A row of "results". Numbers that do not apply are null.
 struct BenchResult {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "gemm_core/atom/cpu_targets.hpp"
+#include "gemm_core/atom/x86_dot_products.hpp"
 #include "hwy/targets.h"
 
 namespace gemm_core {
@@ -15,6 +16,7 @@ CpuAtoms atoms_of_chosen_target() {
   detail::fill_multiply_wide(atoms);
   detail::fill_gradient(atoms);
   detail::fill_elementwise(atoms);
+  x86::fill_dot_products(atoms);
   return atoms;
 }
 

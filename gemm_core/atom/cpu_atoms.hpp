@@ -17,9 +17,10 @@ namespace gemm_core {
 // Row i of C is c + target[i] * ldc (target null: i), `columns` values, a multiple of the lanes.
 // B is packed in panels [k][panel_vectors * lanes], the last one narrower, 64-byte aligned. Each
 // element of C is one chain of multiply-adds from zero in the order of k, added to C at the end:
-// its value depends on no tile size. T is float or double; or int32, where a word of A and of B is
-// a pair of int16 and the product of words is the sum of both products.
-template <class T>
+// its value depends on no tile size. T is float or double. Or T is a 32-bit word of several
+// numbers, and the product of two words is the sum of the products of what they hold: a pair of
+// int16 (int32 sums), a quad of uint8 in A and int8 in B (int32 sums), a pair of bf16 (Sum float).
+template <class T, class Sum = T>
 struct PanelProduct {
   const T* base = nullptr;
   std::int64_t pitch = 0;
@@ -27,7 +28,7 @@ struct PanelProduct {
   const std::int32_t* target = nullptr;
   std::int64_t rows = 0, k = 0, columns = 0;
   const T* b = nullptr;
-  T* c = nullptr;
+  Sum* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = true;  // false: C is overwritten
 };
@@ -115,6 +116,12 @@ struct CpuAtoms {
   void (*multiply)(const PanelProduct<float>&) = nullptr;
   void (*multiply_f64)(const PanelProduct<double>&) = nullptr;
   void (*multiply_i16)(const PanelProduct<std::int32_t>&) = nullptr;
+  // Dot-product and matrix instructions; null where the machine has none, or works on other
+  // vectors.
+  void (*multiply_u8i8)(const PanelProduct<std::int32_t>&) = nullptr;
+  void (*multiply_bf16)(const PanelProduct<std::uint32_t, float>&) = nullptr;
+  const char* u8i8_name = "";
+  const char* bf16_name = "";
   void (*multiply_pairs)(const PairProduct&) = nullptr;
   void (*multiply_depthwise)(const DepthwiseProduct&) = nullptr;
   void (*multiply_row_pairs)(const RowPairProduct&) = nullptr;

@@ -4,6 +4,8 @@
 
 #include "gemm_core/base/numeric.hpp"
 #include "gemm_core/collective/aligned_buffer.hpp"
+#include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/collective/cpu_operand_loads.hpp"
 
 namespace gemm_core {
 namespace {
@@ -13,40 +15,22 @@ const char* address(const MatrixRef& m, std::int64_t row, std::int64_t column) {
          (row * m.row_stride + column * m.column_stride) * base::bytes(m.dtype);
 }
 
-float element_f32(const MatrixRef& m, std::int64_t row, std::int64_t column) {
-  const char* at = address(m, row, column);
-  switch (m.dtype) {
-    case base::DType::f16:
-      return *reinterpret_cast<const base::half_t*>(at);
-    case base::DType::bf16:
-      return *reinterpret_cast<const base::bf16_t*>(at);
-    default:
-      return *reinterpret_cast<const float*>(at);
-  }
-}
-
-float rounded(float value, base::DType compute) {
-  switch (compute) {
-    case base::DType::f16:
-      return base::half_t(value);
-    case base::DType::bf16:
-      return base::bf16_t(value);
-    case base::DType::tf32:
-      return base::round_to_tf32(value);
-    default:
-      return value;
-  }
-}
-
-std::int32_t word(std::int8_t low, std::int8_t high) {
+std::int32_t word(int low, int high) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::uint16_t>(low)) |
                                    static_cast<std::uint32_t>(static_cast<std::uint16_t>(high))
                                        << 16);
 }
 
-std::int8_t element_i8(const MatrixRef& m, std::int64_t row, std::int64_t column) {
-  return *reinterpret_cast<const std::int8_t*>(address(m, row, column));
-}
+// 0 past `limit` and where the operand has no element.
+struct IntegerReader {
+  explicit IntegerReader(const MatrixRef& m) : matrix(m), locate(m) {}
+  int operator()(std::int64_t row, std::int64_t column) const {
+    const std::int64_t at = locate(row, column);
+    return at == kAbsent ? 0 : integer_element(matrix.data, matrix.dtype, at);
+  }
+  const MatrixRef& matrix;
+  Locator locate;
+};
 
 // Contiguous down the columns: whole columns are converted, then turned.
 void load_turned(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange& r,
@@ -77,7 +61,9 @@ void load_turned(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange&
 
 void load_block(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange& r,
                 base::DType compute, float* to, std::int64_t ld) {
-  if (from.column_stride == 1) {
+  if (from.access || !is_narrow_float(from.dtype) || is_fp8(compute)) {
+    load_operand(atoms, from, r, compute, to, ld);
+  } else if (from.column_stride == 1) {
     atoms.convert_rows({.base = address(from, r.row, r.column),
                         .dtype = from.dtype,
                         .pitch = from.row_stride,
@@ -91,38 +77,42 @@ void load_block(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange& 
   } else {
     for (std::int64_t i = 0; i < r.rows; ++i) {
       for (std::int64_t j = 0; j < r.columns; ++j) {
-        to[i * ld + j] = rounded(element_f32(from, r.row + i, r.column + j), compute);
+        const std::int64_t at = (r.row + i) * from.row_stride + (r.column + j) * from.column_stride;
+        to[i * ld + j] = rounded_to(float_element(from.data, from.dtype, at), compute);
       }
     }
   }
 }
 
 void load_block(const MatrixRef& from, const BlockRange& r, double* to, std::int64_t ld) {
+  const Locator locate(from);
+  const auto* data = static_cast<const double*>(from.data);
   for (std::int64_t i = 0; i < r.rows; ++i) {
     for (std::int64_t j = 0; j < r.columns; ++j) {
-      to[i * ld + j] = *reinterpret_cast<const double*>(address(from, r.row + i, r.column + j));
+      const std::int64_t at = locate(r.row + i, r.column + j);
+      to[i * ld + j] = at == kAbsent ? 0 : data[at];
     }
   }
 }
 
 void load_pairs_along_rows(const MatrixRef& from, const BlockRange& w, std::int64_t limit,
                            std::int32_t* to, std::int64_t ld) {
+  const IntegerReader read(from);
   for (std::int64_t i = 0; i < w.rows; ++i) {
     for (std::int64_t j = 0; j < w.columns; ++j) {
       const std::int64_t k = 2 * (w.column + j);
-      to[i * ld + j] = word(element_i8(from, w.row + i, k),
-                            k + 1 < limit ? element_i8(from, w.row + i, k + 1) : std::int8_t{0});
+      to[i * ld + j] = word(read(w.row + i, k), k + 1 < limit ? read(w.row + i, k + 1) : 0);
     }
   }
 }
 
 void load_pairs_down_columns(const MatrixRef& from, const BlockRange& w, std::int64_t limit,
                              std::int32_t* to, std::int64_t ld) {
+  const IntegerReader read(from);
   for (std::int64_t i = 0; i < w.rows; ++i) {
     const std::int64_t k = 2 * (w.row + i);
     for (std::int64_t j = 0; j < w.columns; ++j) {
-      to[i * ld + j] = word(element_i8(from, k, w.column + j),
-                            k + 1 < limit ? element_i8(from, k + 1, w.column + j) : std::int8_t{0});
+      to[i * ld + j] = word(read(k, w.column + j), k + 1 < limit ? read(k + 1, w.column + j) : 0);
     }
   }
 }

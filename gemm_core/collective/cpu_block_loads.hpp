@@ -2,7 +2,8 @@
 #pragma once
 #include <cstdint>
 
-#include "gemm_core/collective/cpu_dense_mainloop.hpp"
+#include "gemm_core/atom/cpu_atoms.hpp"
+#include "gemm_core/collective/operand.hpp"
 
 namespace gemm_core {
 
@@ -15,8 +16,8 @@ void load_block(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange& 
                 base::DType compute, float* to, std::int64_t ld);
 void load_block(const MatrixRef& from, const BlockRange& range, double* to, std::int64_t ld);
 
-// Words of two int8 widened to int16, paired along a row or down a column; past `limit` the second
-// one is 0.
+// Words of two integers of at most 8 bits widened to int16, paired along a row or down a column;
+// past `limit` the second one is 0.
 void load_pairs_along_rows(const MatrixRef& from, const BlockRange& words, std::int64_t limit,
                            std::int32_t* to, std::int64_t ld);
 void load_pairs_down_columns(const MatrixRef& from, const BlockRange& words, std::int64_t limit,

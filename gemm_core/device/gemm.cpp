@@ -1,11 +1,10 @@
 #include "gemm_core/device/gemm.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "gemm_core/base/error.hpp"
-#include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/gemm_checks.hpp"
+#include "gemm_core/kernel/cpu_dense_kernel.hpp"
 
 namespace gemm_core {
 namespace {
@@ -20,16 +19,60 @@ char* aligned(void* workspace) {
   return reinterpret_cast<char*>((address + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-DenseProblem problem_of(const GemmArguments& g, std::int64_t batch) {
-  const auto operand = [batch](const GemmOperand& o) {
-    const void* data =
-        o.pointers ? o.pointers[batch]
-        : o.data ? static_cast<const char*>(o.data) + batch * o.batch_stride * base::bytes(o.dtype)
-                 : nullptr;
-    return MatrixRef{data, o.dtype, o.row_stride, o.column_stride};
-  };
-  DenseProblem p{
-      .m = g.m, .n = g.n, .k = g.k, .a = operand(g.a), .b = operand(g.b), .c = operand(g.c)};
+// What the operands of all batches say beyond strides. Problems point into it.
+struct Accesses {
+  OperandAccess a, b, c, d;
+  explicit Accesses(const GemmArguments& g) : a(of(g.a)), b(of(g.b)), c(of(g.c)) {
+    d.row_index = g.d.rows.indices;
+    d.column_index = g.d.columns.indices;
+  }
+
+ private:
+  static OperandAccess of(const GemmOperand& o) {
+    OperandAccess access;
+    access.row_index = o.rows.indices;
+    access.column_index = o.columns.indices;
+    access.scale = o.scale;
+    access.zero = o.zero;
+    access.metadata = o.metadata;
+    access.metadata_pitch = o.metadata_pitch;
+    access.conjugate = o.conjugate;
+    return access;
+  }
+};
+
+bool is_plain(const GemmOperand& o) {
+  return !(o.rows.indices || o.columns.indices || o.scale.data || o.zero.data || o.metadata ||
+           o.conjugate);
+}
+
+MatrixRef matrix_of(const GemmOperand& o, std::int64_t batch, const OperandAccess& access) {
+  const void* data =
+      o.pointers ? o.pointers[batch]
+      : o.data ? static_cast<const char*>(o.data) + batch * o.batch_stride * base::bits(o.dtype) / 8
+               : nullptr;
+  return {data, o.dtype, o.row_stride, o.column_stride, is_plain(o) ? nullptr : &access};
+}
+
+std::int64_t chain_of(const GemmArguments& g) {
+  constexpr std::int64_t kPromoted = 128;
+  switch (g.accumulation) {
+    case Accumulation::promoted:
+      return kPromoted;
+    case Accumulation::fast:
+      return std::max<std::int64_t>(2, g.k);
+    default:
+      return 0;
+  }
+}
+
+DenseProblem problem_of(const GemmArguments& g, std::int64_t batch, const Accesses& accesses) {
+  DenseProblem p{.m = g.m,
+                 .n = g.n,
+                 .k = g.k,
+                 .a = matrix_of(g.a, batch, accesses.a),
+                 .b = matrix_of(g.b, batch, accesses.b),
+                 .c = matrix_of(g.c, batch, accesses.c)};
   p.d = g.d.pointers ? g.d.pointers[batch]
         : g.d.data
             ? static_cast<char*>(g.d.data) + batch * g.d.batch_stride * base::bytes(g.d.dtype)
@@ -37,60 +80,40 @@ DenseProblem problem_of(const GemmArguments& g, std::int64_t batch) {
   p.d_dtype = g.d.dtype;
   p.d_row_stride = g.d.row_stride;
   p.d_column_stride = g.d.column_stride;
+  p.d_access = g.d.rows.indices || g.d.columns.indices ? &accesses.d : nullptr;
   p.compute = g.compute;
   p.alpha = g.alpha;
   p.beta = g.beta;
+  p.alpha_imag = g.alpha_imag;
+  p.beta_imag = g.beta_imag;
   p.epilogue = &g.epilogue;
   p.visitor = g.visitor;
   p.batch = batch;
+  p.chain = chain_of(g);
+  p.tiling = g.tiling;
   return p;
+}
+
+// Sizes do not depend on what operands say beyond their types.
+DenseProblem sizes_of(const GemmArguments& g) {
+  DenseProblem p = problem_of(g, 0, Accesses(g));
+  p.a.access = p.b.access = p.c.access = p.d_access = nullptr;
+  return p;
+}
+
+CpuSplit split_of(const GemmArguments& g) {
+  return {g.schedule.decomposition, g.schedule.splits, g.schedule.processors,
+          g.schedule.deterministic};
 }
 
 bool is_empty(const GemmArguments& g) { return g.m == 0 || g.n == 0 || g.batch == 0; }
 
 void begin_visitor(const GemmArguments& g) {
-  if (g.visitor == nullptr) return;
-  const DenseProblem shape{.m = g.m, .n = g.n, .k = g.k, .compute = g.compute};
-  g.visitor->begin(dense_grid(cpu_atoms(), shape, g.batch));
+  if (g.visitor) g.visitor->begin(dense_grid(cpu_atoms(), sizes_of(g), g.batch));
 }
 
 void finish_visitor(const GemmArguments& g) {
   if (g.visitor) g.visitor->finish();
-}
-
-struct PackedProblem {
-  DenseProblem problem;
-  void* packed;
-};
-
-// Units of all problems in one loop over threads, so that many small ones fill the machine as one
-// large one does.
-template <class Count, class Run>
-void for_all_units(const std::vector<PackedProblem>& problems, const Count& count, const Run& run) {
-  std::vector<std::int64_t> first(problems.size() + 1, 0);
-  for (std::size_t i = 0; i < problems.size(); ++i)
-    first[i + 1] = first[i] + count(problems[i].problem);
-  base::parallel_blocks(first.back(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      const auto next = std::upper_bound(first.begin(), first.end(), unit);
-      const auto i = static_cast<std::size_t>(next - first.begin() - 1);
-      run(problems[i], unit - first[i]);
-    }
-  });
-}
-
-void run_problems(const std::vector<PackedProblem>& problems) {
-  const CpuAtoms& atoms = cpu_atoms();
-  for_all_units(
-      problems, [&](const DenseProblem& p) { return pack_units(atoms, p); },
-      [&](const PackedProblem& p, std::int64_t unit) {
-        pack_unit(atoms, p.problem, p.packed, unit);
-      });
-  for_all_units(
-      problems, [&](const DenseProblem& p) { return dense_tiles(atoms, p); },
-      [&](const PackedProblem& p, std::int64_t tile) {
-        run_dense_tile(atoms, p.problem, p.packed, tile);
-      });
 }
 
 std::int64_t batches_at_once(const GemmArguments& g, std::int64_t bytes_each) {
@@ -113,8 +136,11 @@ GemmStatus Gemm::can_implement(const GemmArguments& arguments) { return check_ge
 
 std::size_t Gemm::workspace_size(const GemmArguments& g) {
   if (!can_implement(g).ok() || is_empty(g)) return 0;
-  const std::int64_t each = packed_bytes(cpu_atoms(), problem_of(g, 0));
-  return static_cast<std::size_t>(each * batches_at_once(g, each)) + kAlignment;
+  const DenseProblem sizes = sizes_of(g);
+  const std::int64_t each = packed_bytes(cpu_atoms(), sizes);
+  return static_cast<std::size_t>(each * batches_at_once(g, each) +
+                                  split_bytes(cpu_atoms(), sizes, split_of(g))) +
+         kAlignment;
 }
 
 GemmStatus Gemm::initialize(const GemmArguments& arguments, void* workspace, std::size_t bytes) {
@@ -130,19 +156,21 @@ GemmStatus Gemm::initialize(const GemmArguments& arguments, void* workspace, std
 
 GemmStatus Gemm::run() {
   if (!initialized_) return {GemmStatus::Code::not_initialized, "gemm: run before initialize"};
-  begin_visitor(arguments_);
-  if (!is_empty(arguments_)) {
-    const std::int64_t each = packed_bytes(cpu_atoms(), problem_of(arguments_, 0));
-    const std::int64_t chunk = batches_at_once(arguments_, each);
-    for (std::int64_t first = 0; first < arguments_.batch; first += chunk) {
+  const GemmArguments& g = arguments_;
+  begin_visitor(g);
+  if (!is_empty(g)) {
+    const Accesses accesses(g);
+    const std::int64_t each = packed_bytes(cpu_atoms(), sizes_of(g));
+    const std::int64_t chunk = batches_at_once(g, each);
+    char* const packed = aligned(workspace_);
+    for (std::int64_t first = 0; first < g.batch; first += chunk) {
       std::vector<PackedProblem> problems;
-      for (std::int64_t l = first; l < std::min(arguments_.batch, first + chunk); ++l) {
-        problems.push_back({problem_of(arguments_, l), aligned(workspace_) + (l - first) * each});
-      }
-      run_problems(problems);
+      for (std::int64_t l = first; l < std::min(g.batch, first + chunk); ++l)
+        problems.push_back({problem_of(g, l, accesses), packed + (l - first) * each});
+      run_split_problems(problems, split_of(g), packed + chunk * each);
     }
   }
-  finish_visitor(arguments_);
+  finish_visitor(g);
   return {};
 }
 
@@ -164,8 +192,7 @@ GemmStatus GroupedGemm::can_implement(std::span<const GemmArguments> groups) {
 std::size_t GroupedGemm::workspace_size(std::span<const GemmArguments> groups) {
   if (!can_implement(groups).ok()) return 0;
   std::int64_t bytes = 0;
-  for (const auto& g : groups)
-    bytes += is_empty(g) ? 0 : packed_bytes(cpu_atoms(), problem_of(g, 0));
+  for (const auto& g : groups) bytes += is_empty(g) ? 0 : packed_bytes(cpu_atoms(), sizes_of(g));
   return bytes == 0 ? 0 : static_cast<std::size_t>(bytes) + kAlignment;
 }
 
@@ -186,11 +213,14 @@ GemmStatus GroupedGemm::run() {
     return {GemmStatus::Code::not_initialized, "grouped gemm: run before initialize"};
   }
   std::vector<PackedProblem> problems;
+  std::vector<Accesses> accesses;  // problems point into it
+  accesses.reserve(groups_.size());
   char* packed = aligned(workspace_);
   for (const auto& g : groups_) {
     begin_visitor(g);
     if (is_empty(g)) continue;
-    problems.push_back({problem_of(g, 0), packed});
+    accesses.emplace_back(g);
+    problems.push_back({problem_of(g, 0, accesses.back()), packed});
     packed += packed_bytes(cpu_atoms(), problems.back().problem);
   }
   run_problems(problems);

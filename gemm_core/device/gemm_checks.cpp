@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include "gemm_core/base/error.hpp"
+#include "gemm_core/collective/cpu_element.hpp"
 #include "gemm_core/epilogue/cpu_epilogue.hpp"
 
 namespace gemm_core {
@@ -19,8 +21,10 @@ GemmStatus refuse(Code code, const Parts&... parts) {
   return {code, base::concat("gemm: ", parts...)};
 }
 
-bool is_narrow_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
-bool computes_in_f32(DType t) { return is_narrow_float(t) || t == DType::tf32; }
+bool computes_in_f32(DType t) { return is_narrow_float(t) || t == DType::tf32 || is_fp8(t); }
+bool is_real_operand(DType t) { return is_narrow_float(t) || is_fp8(t) || is_small_integer(t); }
+bool is_real_result(DType t) { return is_narrow_float(t) || is_fp8(t) || t == DType::i8; }
+bool has_c(const GemmArguments& g) { return g.beta != 0 || g.beta_imag != 0; }
 
 struct Axis {
   std::int64_t count = 0, stride = 0;
@@ -30,7 +34,8 @@ struct Axis {
 template <class Operand>
 std::array<Axis, 3> axes_of(const Operand& o, std::int64_t rows, std::int64_t columns,
                             std::int64_t batch) {
-  return {Axis{rows, o.row_stride}, Axis{columns, o.column_stride},
+  return {Axis{o.rows.indices ? o.rows.limit : rows, o.row_stride},
+          Axis{o.columns.indices ? o.columns.limit : columns, o.column_stride},
           o.pointers ? Axis{1, 0} : Axis{batch, o.batch_stride}};
 }
 
@@ -43,6 +48,7 @@ template <class Operand>
 bool extent_of(const Operand& o, const std::array<Axis, 3>& axes, Extent& extent) {
   std::int64_t low = 0, high = 0;
   for (const Axis& axis : axes) {
+    if (axis.count == 0) continue;  // an empty buffer behind an index list
     std::int64_t step = 0;
     if (__builtin_mul_overflow(axis.count - 1, axis.stride, &step)) return false;
     std::int64_t& side = step < 0 ? low : high;
@@ -50,8 +56,10 @@ bool extent_of(const Operand& o, const std::array<Axis, 3>& axes, Extent& extent
   }
   constexpr std::int64_t kMost = std::int64_t{1} << 59;
   if (high > kMost || low < -kMost) return false;
-  const std::int64_t size = base::bytes(o.dtype);
-  extent = {low * size, (high + 1) * size};
+  const std::int64_t size = base::bits(o.dtype);
+  if (size == 128 && (high > kMost / 2 || low < -kMost / 2)) return false;
+  extent = size >= 8 ? Extent{low * (size / 8), (high + 1) * (size / 8)}
+                     : Extent{(low * size - 7) / 8, ((high + 1) * size + 7) / 8};
   return true;
 }
 
@@ -86,38 +94,148 @@ GemmStatus check_operand(const Operand& o, const Shape& s, std::int64_t batch) {
   return {};
 }
 
-GemmStatus check_types(const GemmArguments& g) {
-  const auto pair = [&] {
-    return base::concat("A ", base::name(g.a.dtype), " x B ", base::name(g.b.dtype), " -> D ",
-                        base::name(g.d.dtype), " computed as ", base::name(g.compute));
-  };
-  const bool has_c = g.beta != 0;
-  if (computes_in_f32(g.compute)) {
-    if (is_narrow_float(g.a.dtype) && is_narrow_float(g.b.dtype) && is_narrow_float(g.d.dtype) &&
-        (!has_c || is_narrow_float(g.c.dtype)))
-      return {};
-  } else if (g.compute == DType::f64) {
-    if (g.a.dtype == DType::f64 && g.b.dtype == DType::f64 && g.d.dtype == DType::f64 &&
-        (!has_c || g.c.dtype == DType::f64)) {
-      if (!g.epilogue.nodes.empty())
-        return refuse(Code::unsupported, "epilogue nodes on float64 results are not supported");
-      return {};
-    }
-  } else if (g.compute == DType::i8 && g.a.dtype == DType::i8 && g.b.dtype == DType::i8) {
-    if (g.d.dtype == DType::i32 && (!has_c || g.c.dtype == DType::i32)) {
-      if (g.alpha != 1 || (g.beta != 0 && g.beta != 1)) {
-        return refuse(Code::unsupported, "int32 results take alpha 1 and beta 0 or 1, got ",
-                      g.alpha, " and ", g.beta);
-      }
-      if (!g.epilogue.nodes.empty())
-        return refuse(Code::unsupported, "epilogue nodes on int32 results are not supported");
-      return {};
-    }
-    if (is_narrow_float(g.d.dtype) && (!has_c || is_narrow_float(g.c.dtype))) return {};
-  }
-  return refuse(Code::unsupported, pair(),
-                has_c ? base::concat(" with C ", base::name(g.c.dtype)) : std::string(),
+GemmStatus refuse_types(const GemmArguments& g) {
+  return refuse(Code::unsupported, "A ", base::name(g.a.dtype), " x B ", base::name(g.b.dtype),
+                " -> D ", base::name(g.d.dtype), " computed as ", base::name(g.compute),
+                has_c(g) ? base::concat(" with C ", base::name(g.c.dtype)) : std::string(),
                 " is not supported");
+}
+
+// f64 and complex: one type for all, and no nodes.
+GemmStatus check_single_type(const GemmArguments& g) {
+  const DType t = g.compute;
+  if (g.a.dtype != t || g.b.dtype != t || g.d.dtype != t || (has_c(g) && g.c.dtype != t))
+    return refuse_types(g);
+  if (!g.epilogue.nodes.empty() || g.visitor)
+    return refuse(Code::unsupported, "epilogue nodes on ", base::name(t),
+                  " results are not supported");
+  return {};
+}
+
+GemmStatus check_integers(const GemmArguments& g) {
+  if (!is_small_integer(g.a.dtype) || !is_small_integer(g.b.dtype)) return refuse_types(g);
+  if (g.d.dtype != DType::i32) {
+    const bool fits = is_real_result(g.d.dtype) && (!has_c(g) || is_real_result(g.c.dtype));
+    return fits ? GemmStatus{} : refuse_types(g);
+  }
+  if (has_c(g) && g.c.dtype != DType::i32) return refuse_types(g);
+  if (g.alpha != 1 || (g.beta != 0 && g.beta != 1)) {
+    return refuse(Code::unsupported, "int32 results take alpha 1 and beta 0 or 1, got ", g.alpha,
+                  " and ", g.beta);
+  }
+  if (!g.epilogue.nodes.empty())
+    return refuse(Code::unsupported, "epilogue nodes on int32 results are not supported");
+  return {};
+}
+
+GemmStatus check_types(const GemmArguments& g) {
+  if (!is_complex(g.compute) &&
+      (g.alpha_imag != 0 || g.beta_imag != 0 || g.a.conjugate || g.b.conjugate)) {
+    return refuse(Code::unsupported,
+                  "complex alpha, beta and conjugates need a complex compute type, got ",
+                  base::name(g.compute));
+  }
+  if (g.compute == DType::f64 || is_complex(g.compute)) return check_single_type(g);
+  if (g.compute == DType::i8) return check_integers(g);
+  const bool fits = computes_in_f32(g.compute) && is_real_operand(g.a.dtype) &&
+                    is_real_operand(g.b.dtype) && is_real_result(g.d.dtype) &&
+                    (!has_c(g) || is_real_result(g.c.dtype));
+  return fits ? GemmStatus{} : refuse_types(g);
+}
+
+GemmStatus check_groups(const char* operand, const char* what, const GroupedValues& v,
+                        const GemmArguments& g) {
+  if (v.data == nullptr) return {};
+  if (!computes_in_f32(g.compute)) {
+    return refuse(Code::unsupported, "operand ", operand, " has ", what, "s, which ",
+                  base::name(g.compute), " products do not take");
+  }
+  if (!is_narrow_float(v.dtype)) {
+    return refuse(Code::unsupported, what, " of operand ", operand, ": element type ",
+                  base::name(v.dtype), " is none of float32, float16, bfloat16");
+  }
+  if (v.row_group < 1 || v.column_group < 1) {
+    return refuse(Code::invalid_extent, what, " of operand ", operand, ": groups of ", v.row_group,
+                  " x ", v.column_group, ", expected at least 1");
+  }
+  return {};
+}
+
+// Lists for `count` rows or columns of an operand; those that are written hold each index once.
+GemmStatus check_list(const char* operand, const char* side, const GatherList& list,
+                      std::int64_t count, bool is_written) {
+  if (!list.indices) return {};
+  if (list.indices.dtype != DType::i32 && list.indices.dtype != DType::i64) {
+    return refuse(Code::unsupported, side, " indices of operand ", operand, ": element type ",
+                  base::name(list.indices.dtype), " is neither int32 nor int64");
+  }
+  if (list.limit < 0) {
+    return refuse(Code::invalid_extent, side, " indices of operand ", operand, ": limit ",
+                  list.limit, " is negative");
+  }
+  std::vector<bool> seen(is_written ? static_cast<std::size_t>(list.limit) : 0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t index = list.indices[i];
+    if (index >= list.limit || (is_written && index < 0)) {
+      return refuse(Code::bad_index, side, " index ", i, " of operand ", operand, " is ", index,
+                    ", expected ", is_written ? "0" : "less than 0 (a hole)", " to ",
+                    list.limit - 1);
+    }
+    if (!is_written) continue;
+    if (seen[static_cast<std::size_t>(index)]) {
+      return refuse(Code::bad_index, side, " index ", i, " of operand ", operand, " is ", index,
+                    " once more");
+    }
+    seen[static_cast<std::size_t>(index)] = true;
+  }
+  return {};
+}
+
+GemmStatus check_lists(const GemmArguments& g) {
+  const struct {
+    const char* operand;
+    const char* side;
+    const GatherList& list;
+    std::int64_t count;
+    bool is_written;
+  } lists[] = {{"A", "row", g.a.rows, g.m, false}, {"A", "column", g.a.columns, g.k, false},
+               {"B", "row", g.b.rows, g.k, false}, {"B", "column", g.b.columns, g.n, false},
+               {"C", "row", g.c.rows, g.m, false}, {"C", "column", g.c.columns, g.n, false},
+               {"D", "row", g.d.rows, g.m, true},  {"D", "column", g.d.columns, g.n, true}};
+  for (const auto& l : lists) {
+    if (auto s = check_list(l.operand, l.side, l.list, l.count, l.is_written); !s.ok()) return s;
+  }
+  return {};
+}
+
+// What a single operand says about its elements beyond type and strides.
+GemmStatus check_access(const GemmArguments& g) {
+  const struct {
+    const char* name;
+    const GemmOperand& operand;
+  } operands[] = {{"A", g.a}, {"B", g.b}, {"C", g.c}};
+  for (const auto& [name, o] : operands) {
+    if (auto s = check_groups(name, "scale", o.scale, g); !s.ok()) return s;
+    if (auto s = check_groups(name, "zero point", o.zero, g); !s.ok()) return s;
+    if (o.metadata && o.data != g.a.data)
+      return refuse(Code::unsupported, "operand ", name,
+                    " has metadata: only A may be structured sparse");
+    if (!o.pointers && g.batch > 1 && o.batch_stride * base::bits(o.dtype) % 8 != 0) {
+      return refuse(Code::misaligned, "operand ", name, ": batch stride ", o.batch_stride, " of ",
+                    base::name(o.dtype), " is no whole number of bytes");
+    }
+  }
+  if (g.c.scale.data || g.c.zero.data)
+    return refuse(Code::unsupported, "operand C has scales or zero points: only A and B take them");
+  if (g.a.metadata && (g.k % 4 != 0 || g.a.metadata_pitch * 8 < g.k || g.batch != 1)) {
+    return refuse(Code::unsupported, "structured sparse A: k ", g.k,
+                  " must be a multiple of 4, metadata pitch ", g.a.metadata_pitch, " at least ",
+                  (g.k + 7) / 8, " and batch ", g.batch, " 1");
+  }
+  if (g.a.metadata && !computes_in_f32(g.compute))
+    return refuse(Code::unsupported, "structured sparse A is not supported for ",
+                  base::name(g.compute));
+  return check_lists(g);
 }
 
 GemmStatus check_extents(const GemmArguments& g) {
@@ -180,7 +298,8 @@ bool meets_d(const GemmArguments& g, const Operand& o, std::int64_t rows, std::i
 
 bool is_updated_in_place(const GemmArguments& g) {
   if (g.c.dtype != g.d.dtype || g.c.row_stride != g.d.row_stride ||
-      g.c.column_stride != g.d.column_stride) {
+      g.c.column_stride != g.d.column_stride || g.c.rows.indices.data != g.d.rows.indices.data ||
+      g.c.columns.indices.data != g.d.columns.indices.data) {
     return false;
   }
   if (g.c.pointers == nullptr && g.d.pointers == nullptr) {
@@ -190,32 +309,54 @@ bool is_updated_in_place(const GemmArguments& g) {
          std::equal(g.c.pointers, g.c.pointers + g.batch, g.d.pointers);
 }
 
+std::int64_t columns_of_a(const GemmArguments& g) { return g.a.metadata ? g.k / 2 : g.k; }
+
 GemmStatus check_overlap(const GemmArguments& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return {};
-  if (g.k > 0 && meets_d(g, g.a, g.m, g.k)) {
+  if (g.k > 0 && meets_d(g, g.a, g.m, columns_of_a(g))) {
     return refuse(Code::overlap, "operand D overlaps operand A");
   }
   if (g.k > 0 && meets_d(g, g.b, g.k, g.n)) {
     return refuse(Code::overlap, "operand D overlaps operand B");
   }
-  if (g.beta != 0 && !is_updated_in_place(g) && meets_d(g, g.c, g.m, g.n)) {
+  if (has_c(g) && !is_updated_in_place(g) && meets_d(g, g.c, g.m, g.n)) {
     return refuse(Code::overlap, "operand D overlaps operand C without being the same matrix");
+  }
+  return {};
+}
+
+GemmStatus check_schedule(const GemmArguments& g) {
+  if (g.schedule.splits < 1 || g.schedule.processors < 1 || g.schedule.processors > 4096) {
+    return refuse(Code::invalid_extent, "schedule: ", g.schedule.splits, " splits on ",
+                  g.schedule.processors,
+                  " processors, expected at least 1 of each and at most 4096 processors");
+  }
+  if (g.tiling.tile_m < 0 || g.tiling.tile_n < 0 || g.tiling.tile_m > 4096 ||
+      g.tiling.tile_n > 65536) {
+    return refuse(Code::invalid_extent, "tiling: ", g.tiling.tile_m, " x ", g.tiling.tile_n,
+                  ", expected at most 4096 x 65536");
   }
   return {};
 }
 
 }  // namespace
 
+GemmStatus check_gemm_types(const GemmArguments& g) {
+  if (auto s = check_types(g); !s.ok()) return s;
+  return check_schedule(g);
+}
+
 GemmStatus check_gemm(const GemmArguments& g) {
   if (auto s = check_extents(g); !s.ok()) return s;
-  if (auto s = check_types(g); !s.ok()) return s;
+  if (auto s = check_gemm_types(g); !s.ok()) return s;
+  if (auto s = check_access(g); !s.ok()) return s;
   const bool has_output = g.m > 0 && g.n > 0;
   if (has_output) {
-    if (auto s = check_operand(g.a, {"A", g.m, g.k}, g.batch); !s.ok()) return s;
+    if (auto s = check_operand(g.a, {"A", g.m, columns_of_a(g)}, g.batch); !s.ok()) return s;
     if (auto s = check_operand(g.b, {"B", g.k, g.n}, g.batch); !s.ok()) return s;
   }
   if (auto s = check_operand(g.d, {"D", g.m, g.n}, g.batch); !s.ok()) return s;
-  if (g.beta != 0) {
+  if (has_c(g)) {
     if (auto s = check_operand(g.c, {"C", g.m, g.n}, g.batch); !s.ok()) {
       if (s.code == Code::null_operand) s.message += base::concat(", beta is ", g.beta);
       return s;
@@ -223,10 +364,10 @@ GemmStatus check_gemm(const GemmArguments& g) {
   }
   if (auto s = check_output_strides(g); !s.ok()) return s;
   if (auto s = check_overlap(g); !s.ok()) return s;
-  if (g.visitor && (!g.epilogue.nodes.empty() || !is_narrow_float(g.d.dtype))) {
+  if (g.visitor && (!g.epilogue.nodes.empty() || !is_real_result(g.d.dtype))) {
     return refuse(
         Code::unsupported,
-        "a visitor takes no further epilogue nodes and a D of float32, float16 or bfloat16, got ",
+        "a visitor takes no further epilogue nodes and a D of at most 32 bits, no int32, got ",
         g.epilogue.nodes.size(), " nodes and ", base::name(g.d.dtype));
   }
   try {

@@ -5,5 +5,7 @@
 namespace gemm_core {
 
 GemmStatus check_gemm(const GemmArguments& arguments);
+// Types, alpha, beta, schedule and tiling alone.
+GemmStatus check_gemm_types(const GemmArguments& arguments);
 
 }  // namespace gemm_core

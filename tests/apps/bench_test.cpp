@@ -1,6 +1,9 @@
 // The benchmarks' documents; no test looks at a time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "tests/apps/command_line.hpp"
 
 using namespace command_line;
@@ -64,6 +67,68 @@ TEST_F(Bench, MapAndGemm) {
   EXPECT_GE(bench({"map", "--input", folder.text("a.bin")})["results"].size(), 5u);
   const Json gemm = bench({"gemm", "--m", "100", "--n", "16", "--k", "32", "--groups", "3"});
   EXPECT_NEAR(gemm["results"][0]["gflop"].get<double>(), 2e-9 * 3 * 100 * 16 * 32, 1e-12);
+}
+
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(Bench, GemmSweepsShapesTypesAndConfigurationsAndVerifiesThem) {
+  const Json json =
+      bench({"gemm", "--m", "30:90:60", "--n", "20", "--k", "40,50", "--dtype",
+             "fp32,int8,int4xfp16", "--layout", "nt,tn", "--config", "96x512_data", "--workspaces",
+             "3", "--csv", folder.text("a.csv"), "--junit", folder.text("a.xml")});
+  ASSERT_GE(json["results"].size(), 24u);
+  for (const Json& result : json["results"]) {
+    EXPECT_TRUE(result["config"].get<std::string>().starts_with("96x512_data_parallel"));
+    EXPECT_LE(result["error"].get<double>(), 1);
+    EXPECT_GT(result["estimate_ms"].get<double>(), 0);
+  }
+  const std::string csv = text_of_file(folder / "a.csv"), xml = text_of_file(folder / "a.xml");
+  EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')),
+            json["results"].size() + 1);
+  EXPECT_NE(csv.find("gemm_int4xfp16_tn_90x20x50"), std::string::npos);
+  EXPECT_NE(xml.find("failures=\"0\""), std::string::npos);
+  EXPECT_NE(xml.find("<testcase classname=\"gemm_fp32_nt_30x20x40\""), std::string::npos);
+}
+
+TEST_F(Bench, GemmWritesATableAndUsesOneOnlyWhereItIsNamed) {
+  const std::vector<std::string> shape{"gemm", "--m", "50", "--n", "40", "--k", "60"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = shape;
+    words.insert(words.end(), more.begin(), more.end());
+    return bench(words)["results"];
+  };
+  const std::string selected = with({})[0]["config"];
+  EXPECT_GT(with({"--tune", folder.text("t")}).size(), 8u);
+  std::string table = text_of_file(folder / "t");
+  const std::size_t tab = table.find('\t', table.find('\n'));
+  ASSERT_NE(tab, std::string::npos);
+  const std::string other =
+      selected == "24x1024_data_parallel" ? "24x512_data_parallel" : "24x1024_data_parallel";
+  std::ofstream(folder / "t") << table.substr(0, tab + 1) << other << "\n";
+  EXPECT_EQ(with({"--tuning", folder.text("t")})[0]["config"], other);
+  EXPECT_EQ(with({})[0]["config"], selected);
+}
+
+TEST_F(Bench, GemmNamesWhatItCannotSweep) {
+  const auto message = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"bench", "gemm"});
+    const ProgramRun run = run_cli(words);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    return run.err;
+  };
+  EXPECT_NE(message({"--m", "5:1:1"}).find("--m"), std::string::npos);
+  EXPECT_NE(message({"--dtype", "int3"}).find("int3"), std::string::npos);
+  EXPECT_NE(message({"--layout", "xy"}).find("xy"), std::string::npos);
+  EXPECT_NE(message({"--m", "4", "--n", "4", "--k", "4", "--config", "nonsense"}).find("--config"),
+            std::string::npos);
+  const ProgramRun list =
+      run_cli({"bench", "gemm", "--m", "4", "--n", "4", "--k", "4", "--list", "--all-configs"});
+  EXPECT_EQ(list.exit_code, 0);
+  EXPECT_NE(list.out.find("gemm_fp32_nt_4x4x4 96x512_data_parallel"), std::string::npos)
+      << list.out;
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+// What `bench gemm` times: problems from ranges, operands in several workspaces, and the naive
+// result they are held to.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "apps/command.hpp"
+#include "gemm_core/device/gemm_config.hpp"
+
+namespace apps {
+
+struct GemmTask {
+  std::int64_t m = 0, n = 0, k = 0, groups = 1;
+  std::string layout =
+      "nt";  // of A and B as BLAS names them: n rows of A lie one after the other, t turned
+  std::string type = "fp32";  // as --dtype names it
+  double flop() const;
+  double bytes() const;  // every operand once
+  std::string name() const;
+};
+
+// "64,128" and "64:512:64" (both ends in), each within [1, limit].
+std::vector<std::int64_t> parse_sweep(const std::string& option, const std::string& text,
+                                      std::int64_t limit);
+// Every combination of --m, --n, --k, --layout and --dtype.
+std::vector<GemmTask> gemm_tasks(const Arguments& arguments);
+inline constexpr const char* kGemmTypes =
+    "fp32, tf32, fp16, bf16, fp64, int8, e4m3, e5m2, int4xfp16";
+
+// The operands of a task, several times over: what one run leaves in the caches is of no use to the
+// next.
+class GemmInputs {
+ public:
+  GemmInputs(const GemmTask& task, int workspaces, std::uint64_t seed);
+  // Of each group, on workspace `which`.
+  std::vector<gemm_core::GemmArguments> arguments(int which);
+  int workspaces() const { return static_cast<int>(sets_.size()); }
+  // The largest error of a run's result on workspace 0 against sums in double, in units of its
+  // bound: right where at most 1. All elements of small problems, a few thousand of large ones.
+  double worst_error();
+  // A, B and D of workspace 0 as raw files NAME.a, NAME.b, NAME.d.
+  void save(const std::string& stem) const;
+
+ private:
+  struct Set {
+    std::vector<std::uint8_t> a, b, d;
+  };
+  double sum_at(std::int64_t group, std::int64_t i, std::int64_t j, double& magnitude);
+  GemmTask task_;
+  base::DType a_type_, b_type_, d_type_, compute_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace apps

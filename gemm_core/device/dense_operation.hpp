@@ -1,0 +1,39 @@
+// What operations that lower to dense products share: the lowered problems with the tables that
+// they point into, the workspace of their packed operands, the run.
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "gemm_core/device/gemm.hpp"
+#include "gemm_core/kernel/cpu_dense_kernel.hpp"
+
+namespace gemm_core {
+
+struct LoweredProducts {
+  std::vector<DenseProblem> problems;  // of one shape
+  CpuSplit split;
+  // Deques keep their elements where they are, so that problems may point to them.
+  std::deque<OperandAccess> accesses;
+  std::deque<std::vector<std::int64_t>> tables;
+  std::deque<std::vector<BoxPoint>> points;
+  std::deque<Epilogue> epilogues;
+
+  const std::int64_t* keep(std::vector<std::int64_t> table) {
+    return tables.emplace_back(std::move(table)).data();
+  }
+  const BoxPoint* keep(std::vector<BoxPoint> list) {
+    return points.emplace_back(std::move(list)).data();
+  }
+};
+
+// Workspace for `count` products of the shape of `one`, 64-byte alignment included.
+std::size_t products_workspace(const DenseProblem& one, std::int64_t count, const CpuSplit& split);
+GemmStatus check_workspace(const char* operation, const void* workspace, std::size_t bytes,
+                           std::size_t needed);
+void run_products(const LoweredProducts& lowered, void* workspace);
+
+// Types, alpha, beta, schedule and tiling of a product by themselves, as check_gemm sees them;
+// messages name `operation`.
+GemmStatus check_product(const char* operation, const GemmArguments& product);
+
+}  // namespace gemm_core

@@ -1,0 +1,106 @@
+// Grouped products, and what a product refuses.
+#include <functional>
+
+#include "tests/gemm_core/gemm_case.hpp"
+
+namespace {
+
+using namespace gemm_case;  // NOLINT: a test file
+
+using gemm_core::GroupedGemm;
+
+TEST(GroupedGemm, EqualsSeparateProductsBitForBit) {
+  std::vector<Problem> together, apart;
+  for (const std::int64_t m : {0, 1, 7, 200}) {
+    for (const std::int64_t k : {0, 5, 300}) {
+      const Case c{.m = m, .n = 3 * m + 2, .k = k, .alpha = 0.5, .beta = m == 7 ? 2.0 : 0.0};
+      together.emplace_back(c);
+      apart.emplace_back(c);
+    }
+  }
+  std::vector<GemmArguments> groups;
+  for (auto& p : together) groups.push_back(p.arguments());
+  std::vector<std::uint8_t> workspace(GroupedGemm::workspace_size(groups));
+  GroupedGemm grouped;
+  ASSERT_TRUE(grouped.initialize(groups, workspace.data(), workspace.size()).ok());
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ASSERT_TRUE(grouped.run().ok());
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      ASSERT_TRUE(run(apart[i].arguments()).ok());
+      EXPECT_EQ(together[i].d.bytes, apart[i].d.bytes) << describe(apart[i].s);
+    }
+  }
+  EXPECT_TRUE(GroupedGemm().initialize({}, nullptr, 0).ok());
+}
+
+struct Refusal {
+  GemmStatus::Code code;
+  std::vector<std::string> words;
+  std::function<void(GemmArguments&)> spoil;
+};
+
+TEST(Gemm, RefusesMisuseByNameAndLeavesTheOutputAlone) {
+  using Code = GemmStatus::Code;
+  const std::vector<Refusal> refusals{
+      {Code::invalid_extent, {"m -1", "negative"}, [](auto& g) { g.m = -1; }},
+      {Code::invalid_extent, {"batch -3"}, [](auto& g) { g.batch = -3; }},
+      {Code::invalid_extent,
+       {"m 4611686018427387904", "2^63"},
+       [](auto& g) { g.m = std::int64_t{1} << 62; }},
+      {Code::invalid_extent, {"k ", "2^63"}, [](auto& g) { g.k = std::int64_t{1} << 60; }},
+      {Code::invalid_extent,
+       {"operand A", "strides"},
+       [](auto& g) { g.a.row_stride = std::int64_t{1} << 59; }},
+      {Code::null_operand, {"operand A"}, [](auto& g) { g.a.data = nullptr; }},
+      {Code::null_operand, {"operand D"}, [](auto& g) { g.d.data = nullptr; }},
+      {Code::null_operand, {"operand C", "beta is 2"}, [](auto& g) { g.beta = 2; }},
+      {Code::misaligned,
+       {"operand B", "4 bytes"},
+       [](auto& g) { g.b.data = static_cast<const char*>(g.b.data) + 1; }},
+      {Code::unsupported, {"float32", "float64"}, [](auto& g) { g.b.dtype = DType::f64; }},
+      {Code::unsupported, {"int16"}, [](auto& g) { g.a.dtype = DType::i16; }},
+      {Code::unsupported, {"D", "overlaps itself"}, [](auto& g) { g.d.row_stride = 5; }},
+      {Code::unsupported,
+       {"x 2", "batch stride 0", "overlaps itself"},
+       [](auto& g) {
+         g.batch = 2;
+         g.d.batch_stride = 0;
+       }},
+      {Code::overlap, {"D overlaps operand A"}, [](auto& g) { g.a.data = g.d.data; }},
+      {Code::overlap,
+       {"D overlaps operand B"},
+       [](auto& g) { g.b.data = static_cast<float*>(g.d.data) + 1; }},
+      {Code::overlap,
+       {"operand C"},
+       [](auto& g) {
+         g.beta = 1;
+         g.c = {static_cast<float*>(g.d.data) + 1, DType::f32, g.d.row_stride};
+       }},
+  };
+  for (const Refusal& refusal : refusals) {
+    Problem p({});
+    const auto before = p.d.bytes;
+    GemmArguments g = p.arguments();
+    refusal.spoil(g);
+    std::vector<std::uint8_t> workspace(1 << 20);
+    Gemm gemm;
+    const GemmStatus status = gemm.initialize(g, workspace.data(), workspace.size());
+    EXPECT_EQ(status.code, refusal.code) << status.message;
+    for (const auto& word : refusal.words)
+      EXPECT_NE(status.message.find(word), std::string::npos) << status.message;
+    EXPECT_EQ(gemm.run().code, Code::not_initialized);
+    EXPECT_EQ(p.d.bytes, before);
+    EXPECT_EQ(Gemm::workspace_size(g), 0u);
+  }
+}
+
+TEST(Gemm, RefusesASmallWorkspace) {
+  Problem p({});
+  const GemmArguments g = p.arguments();
+  std::vector<std::uint8_t> workspace(Gemm::workspace_size(g) - 1);
+  Gemm gemm;
+  EXPECT_EQ(gemm.initialize(g, workspace.data(), workspace.size()).code,
+            GemmStatus::Code::small_workspace);
+}
+
+}  // namespace

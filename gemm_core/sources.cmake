@@ -27,6 +27,7 @@ set(GEMM_CORE_SOURCES
   device/gemm_checks.cpp
   device/gemm_config.cpp
   device/machine.cpp
+  device/reduction.cpp
   device/sparse_gemm.cpp
   epilogue/cpu_epilogue.cpp
   epilogue/visitor_graph.cpp

@@ -2,6 +2,7 @@
 // what it sums in, how blocks of A and B become words, which atom multiplies. Ranges are in words
 // along k and in reals along n.
 #pragma once
+#include <algorithm>
 #include <type_traits>
 
 #include "gemm_core/collective/cpu_block_loads.hpp"
@@ -160,7 +161,9 @@ struct Shape {
     panel = lanes * atoms.panel_vectors;
     padded_n = round_up(n, lanes);
     tile_m = p.tiling.tile_m ? p.tiling.tile_m : Kind::kIsWide ? kTileM / 2 : kTileM;
-    tile_n = round_up(p.tiling.tile_n ? p.tiling.tile_n : kTileN, panel);
+    // At least 16 columns: tiles then share no byte of a mask.
+    tile_n =
+        round_up(p.tiling.tile_n ? p.tiling.tile_n : kTileN, std::max<std::int64_t>(panel, 16));
     const std::int64_t chain = p.chain ? p.chain : kBlockK;
     block_k = std::is_same_v<typename Kind::Sum, std::int32_t>
                   ? kBlockK

@@ -150,8 +150,14 @@ GemmStatus Gemm::initialize(const GemmArguments& arguments, void* workspace, std
     return status;
   arguments_ = arguments;
   workspace_ = workspace;
+  bytes_ = bytes;
   initialized_ = true;
   return {};
+}
+
+GemmStatus Gemm::update(const GemmArguments& arguments) {
+  if (!initialized_) return {GemmStatus::Code::not_initialized, "gemm: update before initialize"};
+  return initialize(arguments, workspace_, bytes_);
 }
 
 GemmStatus Gemm::run() {

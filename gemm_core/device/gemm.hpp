@@ -126,12 +126,15 @@ class Gemm {
       const GemmArguments& arguments);  // 0 where the arguments cannot be implemented
   // The workspace must live until the last run; 64-byte alignment is made inside it.
   GemmStatus initialize(const GemmArguments& arguments, void* workspace, std::size_t bytes);
+  // Other arguments in the same workspace; refused where it is too small for them.
+  GemmStatus update(const GemmArguments& arguments);
   GemmStatus
   run();  // in the caller's task arena; the result does not depend on the number of threads
 
  private:
   GemmArguments arguments_;
   void* workspace_ = nullptr;
+  std::size_t bytes_ = 0;
   bool initialized_ = false;
 };
 

@@ -39,6 +39,21 @@ inline auto linear_combination_row_bias_activation_aux(Compute activation, Scala
                                                                std::move(c), bias)));
 }
 
+// relu, whose aux is a bit an element: Z at least 0.
+inline auto linear_combination_row_bias_relu_mask(Scalar alpha, Scalar beta, MatrixLoad c,
+                                                  ColumnLoad bias, MaskStore mask) {
+  return tree(Compute{.op = ElementwiseOp::relu},
+              tree(std::move(mask), linear_combination_row_bias(std::move(alpha), std::move(beta),
+                                                                std::move(c), bias)));
+}
+
+// The gradient through that relu.
+inline auto linear_combination_relu_mask_gradient(Scalar alpha, Scalar beta, MatrixLoad c,
+                                                  MaskLoad mask) {
+  return tree(Compute{.op = ElementwiseOp::d_relu},
+              linear_combination(std::move(alpha), std::move(beta), std::move(c)), mask);
+}
+
 // alpha and beta are vectors of m.
 inline auto per_row_linear_combination_row_bias_activation(Compute activation, ColumnLoad alpha,
                                                            ColumnLoad beta, MatrixLoad c,

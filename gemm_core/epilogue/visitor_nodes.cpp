@@ -4,56 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "gemm_core/base/convert.hpp"
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/collective/cpu_block_loads.hpp"
+#include "gemm_core/collective/cpu_element.hpp"
 
 namespace gemm_core::visitor {
 namespace {
 
 using base::DType;
-
-bool is_narrow_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
-
-float quantised(float value, DType type) {
-  switch (type) {
-    case DType::e4m3:
-      return static_cast<float>(base::convert<base::e4m3_t>(value));
-    case DType::e5m2:
-      return static_cast<float>(base::convert<base::e5m2_t>(value));
-    case DType::i8:
-      return static_cast<float>(base::convert<std::int8_t>(value));
-    case DType::f16:
-      return base::half_t(value);
-    case DType::bf16:
-      return base::bf16_t(value);
-    default:
-      return value;
-  }
-}
-
-void store_value(void* data, DType type, std::int64_t at, float value) {
-  switch (type) {
-    case DType::e4m3:
-      static_cast<base::e4m3_t*>(data)[at] = base::convert<base::e4m3_t>(value);
-      return;
-    case DType::e5m2:
-      static_cast<base::e5m2_t*>(data)[at] = base::convert<base::e5m2_t>(value);
-      return;
-    case DType::i8:
-      static_cast<std::int8_t*>(data)[at] = base::convert<std::int8_t>(value);
-      return;
-    case DType::f16:
-      static_cast<base::half_t*>(data)[at] = base::half_t(value);
-      return;
-    case DType::bf16:
-      static_cast<base::bf16_t*>(data)[at] = base::bf16_t(value);
-      return;
-    default:
-      static_cast<float*>(data)[at] = value;
-      return;
-  }
-}
 
 float identity_of(Reduction reduction) {
   switch (reduction) {
@@ -176,7 +134,7 @@ void AddScaledSource::check(const Extents& e) const {
 Fragment Quantise::visit(Piece& piece, Inputs inputs) const {
   const float factor = scale.value(piece.place.batch);
   float* to = piece.take();
-  for (std::int64_t i = 0; i < piece.count(); ++i) to[i] = quantised(factor * inputs[0][i], type);
+  for (std::int64_t i = 0; i < piece.count(); ++i) to[i] = rounded_to(factor * inputs[0][i], type);
   return to;
 }
 
@@ -199,7 +157,7 @@ Fragment MatrixStore::visit(Piece& piece, Inputs inputs) const {
       continue;
     }
     for (std::int64_t j = 0; j < piece.columns; ++j) {
-      store_value(data, dtype, row + j * column_stride, inputs[0][i * piece.columns + j]);
+      store_element(data, dtype, row + j * column_stride, inputs[0][i * piece.columns + j]);
     }
   }
   return inputs[0];
@@ -214,6 +172,41 @@ void MatrixStore::check(const Extents& e) const {
   ENSURE(e.m <= 1 || e.n <= 1 || row > (e.n - 1) * column || column > (e.m - 1) * row,
          "epilogue node ", name, ": strides ", row_stride, ", ", column_stride, " make [", e.m,
          ", ", e.n, "] overlap itself");
+}
+
+Fragment MaskStore::visit(Piece& piece, Inputs inputs) const {
+  if (data == nullptr) return inputs[0];
+  for (std::int64_t i = 0; i < piece.rows; ++i) {
+    std::uint8_t* row = data + piece.place.batch * batch_stride + (piece.place.m0 + i) * row_stride;
+    for (std::int64_t j = 0; j < piece.columns; ++j) {
+      const std::int64_t n = piece.place.n0 + j;
+      const auto bit = static_cast<std::uint8_t>(1u << (n % 8));
+      const bool is_set = inputs[0][i * piece.columns + j] >= 0;
+      row[n / 8] = static_cast<std::uint8_t>(is_set ? row[n / 8] | bit : row[n / 8] & ~bit);
+    }
+  }
+  return inputs[0];
+}
+
+void MaskStore::check(const Extents& e) const {
+  if (data == nullptr) return;
+  ENSURE(row_stride >= (e.n + 7) / 8, "epilogue node ", name, ": rows of ", e.n, " bits need ",
+         (e.n + 7) / 8, " bytes, the stride is ", row_stride);
+}
+
+Fragment MaskLoad::visit(Piece& piece, Inputs) const {
+  float* to = piece.take();
+  for (std::int64_t i = 0; i < piece.rows; ++i) {
+    const std::uint8_t* row =
+        data ? data + piece.place.batch * batch_stride + (piece.place.m0 + i) * row_stride
+             : nullptr;
+    for (std::int64_t j = 0; j < piece.columns; ++j) {
+      const std::int64_t n = piece.place.n0 + j;
+      to[i * piece.columns + j] =
+          row ? static_cast<float>(row[n / 8] >> (n % 8) & 1) : null_default;
+    }
+  }
+  return to;
 }
 
 std::int64_t Reduce::length() const {

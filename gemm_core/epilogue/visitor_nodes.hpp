@@ -150,6 +150,24 @@ struct MatrixStore {
   void check(const Extents& extents) const;
 };
 
+// A bit an element, set where the input is at least 0: what the gradient of relu needs of a value
+// before the activation. Rows start at whole bytes, the first column in the lowest bit.
+struct MaskStore {
+  std::string name = "mask store";
+  std::uint8_t* data = nullptr;
+  std::int64_t row_stride = 0, batch_stride = 0;  // bytes
+  Fragment visit(Piece& piece, Inputs inputs) const;
+  void check(const Extents& extents) const;
+};
+
+// 1 where the bit is set, else 0: the second input of ElementwiseOp::d_relu.
+struct MaskLoad {
+  const std::uint8_t* data = nullptr;
+  std::int64_t row_stride = 0, batch_stride = 0;  // bytes
+  float null_default = 0;
+  Fragment visit(Piece& piece, Inputs) const;
+};
+
 enum class Reduction : std::uint8_t {
   sum,
   maximum,

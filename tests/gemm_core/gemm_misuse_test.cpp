@@ -1,6 +1,7 @@
 // Grouped products, and what a product refuses.
 #include <functional>
 
+#include "gemm_core/device/typed_gemm.hpp"
 #include "tests/gemm_core/gemm_case.hpp"
 
 namespace {
@@ -101,6 +102,41 @@ TEST(Gemm, RefusesASmallWorkspace) {
   Gemm gemm;
   EXPECT_EQ(gemm.initialize(g, workspace.data(), workspace.size()).code,
             GemmStatus::Code::small_workspace);
+}
+
+TEST(Gemm, UpdatesItsOperandsInTheSameWorkspace) {
+  Problem first({.m = 30, .n = 20, .k = 40}), second({.m = 10, .n = 17, .k = 33, .alpha = 2});
+  const GemmArguments g = first.arguments();
+  std::vector<std::uint8_t> workspace(Gemm::workspace_size(g));
+  Gemm gemm;
+  EXPECT_EQ(gemm.update(g).code, GemmStatus::Code::not_initialized);
+  ASSERT_TRUE(gemm.initialize(g, workspace.data(), workspace.size()).ok());
+  ASSERT_TRUE(gemm.update(second.arguments()).ok());
+  ASSERT_TRUE(gemm.run().ok());
+  expect_equal_to_oracle(second, second.s);
+  Problem large({.m = 30, .n = 500, .k = 40});
+  EXPECT_EQ(gemm.update(large.arguments()).code, GemmStatus::Code::small_workspace);
+  EXPECT_EQ(gemm.run().code, GemmStatus::Code::not_initialized);
+}
+
+// The compiler's table and the run-time checks agree on every combination of types.
+TEST(TypedGemm, AcceptsWhatTheRunTimeChecksAccept) {
+  for (int a = 0; a <= static_cast<int>(DType::c128); ++a) {
+    for (int b = 0; b <= static_cast<int>(DType::c128); ++b) {
+      for (int d = 0; d <= static_cast<int>(DType::c128); ++d) {
+        for (int compute = 0; compute <= static_cast<int>(DType::c128); ++compute) {
+          GemmArguments g{.compute = static_cast<DType>(compute)};
+          g.a.dtype = static_cast<DType>(a);
+          g.b.dtype = static_cast<DType>(b);
+          g.d.dtype = static_cast<DType>(d);
+          ASSERT_EQ(Gemm::can_implement(g).ok(),
+                    gemm_core::has_mainloop(g.a.dtype, g.b.dtype, g.d.dtype, g.compute))
+              << base::name(g.a.dtype) << " " << base::name(g.b.dtype) << " "
+              << base::name(g.d.dtype) << " " << base::name(g.compute);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,10 @@
 // One refusal a case; expect_refusal.cmake compiles them one by one.
+#include "gemm_core/atom/copy_atom.hpp"
+#include "gemm_core/atom/cuda_mma_traits.hpp"
+#include "gemm_core/atom/mma_atom.hpp"
 #include "gemm_core/base/array.hpp"
+#include "gemm_core/collective/pipeline.hpp"
+#include "gemm_core/device/typed_gemm.hpp"
 #include "gemm_core/layout/composed_layout.hpp"
 #include "gemm_core/layout/static_algebra.hpp"
 
@@ -41,4 +46,23 @@ const auto kRefused = max_common_vector(make_layout(8, 1), Layout<Int<8>, Int<1>
 #elif REFUSAL == 12
 const auto kRefused =
     base::transform(base::plus{}, base::Array<float, 4>{}, base::Array<float, 3>{});
+#elif REFUSAL == 13
+const auto kRefused = sizeof(gemm_core::TypedGemm<float, double, float, float>);
+#elif REFUSAL == 14
+struct OneThreadMore : gemm_core::Sm80Mma16x8x8Tf32 {
+  static constexpr int kThreads = 33;
+};
+const auto kRefused = sizeof(gemm_core::MmaAtom<OneThreadMore>);
+#elif REFUSAL == 15
+struct FourElements {
+  using Element = float;
+  static constexpr int kThreads = 1, kElements = 4;
+  using SourceLayout = Layout<Sizes<1, 4>, Sizes<0, 1>>;
+  using TargetLayout = SourceLayout;
+};
+using TooWide = gemm_core::TiledCopy<gemm_core::CopyAtom<FourElements>,
+                                     Layout<Sizes<8, 4>, Sizes<4, 1>>, 16, 1>;
+const auto kRefused = sizeof(TooWide);
+#elif REFUSAL == 16
+const auto kRefused = sizeof(gemm_core::PipelineState<0>);
 #endif

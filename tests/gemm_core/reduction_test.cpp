@@ -76,6 +76,11 @@ void check(Kind kind, int kept, const std::array<std::int64_t, 3>& extent) {
                     static_cast<double>(static_cast<float>(
                         x[static_cast<std::size_t>(a * in[0] + b * in[1] + c * in[2])])));
       }
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!(kept >> i & 1) || extent[i] != 0) continue;
+    EXPECT_EQ(y, std::vector<Out>(y.size(), Out(77))) << "no results, yet something was written";
+    return;
+  }
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (std::isinf(expected[i])) continue;
     const double tolerance = std::is_same<Out, base::half_t>::value ? 2e-3

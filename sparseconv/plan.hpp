@@ -31,6 +31,7 @@ struct PlanBuffer {
   int level = 0;
   std::int64_t channels = 0;
   int first_step = 0, last_step = 0;  // inclusive: alive from the first write to the last read
+  bool is_f32 = false;                // whatever the storage type: gradients
 };
 
 // Columns [channel, channel + channels) of a buffer: a whole buffer, or a part of a concatenation.

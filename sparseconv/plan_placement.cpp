@@ -39,8 +39,10 @@ void place_buffers(const Plan& plan, std::span<const std::int64_t> rows, int byt
   placement.bytes = 0;
   for (std::size_t b = 0; b < count; ++b) {
     const PlanBuffer& buffer = plan.buffers[b];
+    const std::int64_t element =
+        buffer.is_f32 ? static_cast<std::int64_t>(sizeof(float)) : bytes_per_element;
     const std::int64_t exact =
-        rows[static_cast<std::size_t>(buffer.level)] * buffer.channels * bytes_per_element;
+        rows[static_cast<std::size_t>(buffer.level)] * buffer.channels * element;
     size[b] = (exact + kAlignment - 1) / kAlignment * kAlignment;
     by_size[b] = static_cast<int>(b);
   }

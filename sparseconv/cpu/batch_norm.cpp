@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gemm_core/base/parallel.hpp"
+#include "sparseconv/cpu/float_rows.hpp"
 #include "sparseconv/cpu/gradients.hpp"
 
 namespace sparseconv::cpu {
@@ -86,8 +87,9 @@ void moments(const base::ConstTensorView& rows, std::vector<double>& mean,
   base::parallel_blocks(count, grain, [&](std::int64_t begin, std::int64_t end) {
     double* block_mean = of_block.data() + static_cast<std::size_t>(begin / grain) * 2 * width;
     double* squares = block_mean + width;
+    const FloatRows values(rows, begin, end);
     sum_chains(begin, end, channels, block_mean, [&](std::int64_t row, float* sum) {
-      const float* x = row_of(rows, row);
+      const float* x = values.row(row);
       for (std::int64_t c = 0; c < channels; ++c) sum[c] += x[c];
     });
     thread_local std::vector<float> centre;
@@ -98,7 +100,7 @@ void moments(const base::ConstTensorView& rows, std::vector<double>& mean,
     }
     const float* about = centre.data();
     sum_chains(begin, end, channels, squares, [&](std::int64_t row, float* sum) {
-      const float* x = row_of(rows, row);
+      const float* x = values.row(row);
       for (std::int64_t c = 0; c < channels; ++c) sum[c] += (x[c] - about[c]) * (x[c] - about[c]);
     });
     for (std::size_t c = 0; c < width; ++c) {  // about the fp32 centre -> about the mean
@@ -128,8 +130,9 @@ void batch_norm_gradient(const BatchNormGradient& a, const base::ConstTensorView
   std::vector<float> mean(a.mean.begin(), a.mean.end());
   BlockSums sums(count, grain, 2 * channels);
   base::parallel_blocks(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    const FloatRows values(a.input, begin, end);
     sum_chains(begin, end, 2 * channels, sums.of_block(begin), [&](std::int64_t row, float* sum) {
-      const float *g = row_of(gradient, row), *x = row_of(a.input, row), *about = mean.data();
+      const float *g = row_of(gradient, row), *x = values.row(row), *about = mean.data();
       float* products = sum + channels;
       for (std::int64_t c = 0; c < channels; ++c) {
         sum[c] += g[c];
@@ -152,8 +155,9 @@ void batch_norm_gradient(const BatchNormGradient& a, const base::ConstTensorView
   if (to == nullptr) return;
   base::parallel_blocks(count, grain, [&](std::int64_t begin, std::int64_t end) {
     const float *s = scale.data(), *l = slope.data(), *k = shift.data(), *m = mean.data();
+    const FloatRows values(a.input, begin, end);
     for (std::int64_t row = begin; row < end; ++row) {
-      const float *g = row_of(gradient, row), *x = row_of(a.input, row);
+      const float *g = row_of(gradient, row), *x = values.row(row);
       float* d = to->as<float>() + row * to->stride[0];
       if (write == Write::store) {
         for (std::int64_t c = 0; c < channels; ++c)

@@ -1,6 +1,7 @@
 // Backward passes of the steps of a plan on the CPU, except products (those are
-// gemm_core/device/gather_conv*.hpp). Matrices are f32 [rows, channels] with unit stride along
-// channels. Sums have an order that no thread count changes. Zero rows are legal everywhere.
+// gemm_core/device/gather_conv*.hpp). Matrices are [rows, channels] with unit stride along
+// channels: values of the forward pass f32, f16 or bf16, gradients f32. Sums have an order that no
+// thread count changes. Zero rows are legal everywhere.
 #pragma once
 #include <span>
 #include <vector>

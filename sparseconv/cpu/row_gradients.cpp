@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "gemm_core/base/parallel.hpp"
+#include "sparseconv/cpu/float_rows.hpp"
 #include "sparseconv/cpu/gradients.hpp"
 
 namespace sparseconv::cpu {
@@ -37,6 +38,7 @@ void write_row(float* to, std::int64_t channels, Write write, const Value& value
 
 // The tap that gave each value of a max pool, -1 where none did: [rows][channels].
 std::vector<std::int16_t> winning_taps(const PoolGradient& a, std::int64_t rows) {
+  const FloatRows input(a.input, 0, a.input.shape[0]);
   const std::int64_t channels = a.input.shape[1], taps = a.map->geometry.taps();
   std::vector<std::int16_t> winners(static_cast<std::size_t>(rows * channels), -1);
   for_rows(rows, [&](std::int64_t row) {
@@ -47,7 +49,7 @@ std::vector<std::int16_t> winning_taps(const PoolGradient& a, std::int64_t rows)
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       const std::int32_t in = a.map->table[static_cast<std::size_t>(tap * rows + row)];
       if (in < 0) continue;
-      const float* x = row_of(a.input, in);
+      const float* x = input.row(in);
       for (std::int64_t c = 0; c < channels; ++c) {
         float& b = best[static_cast<std::size_t>(c)];
         const bool is_first = winner[c] < 0 && !a.implicit_zero;
@@ -89,9 +91,7 @@ void zero_rows(const base::TensorView& to) {
 void activation_gradient(Activation activation, float slope, const base::ConstTensorView& value,
                          const base::TensorView& gradient) {
   const std::int64_t channels = gradient.shape[1];
-  for_rows(gradient.shape[0], [&](std::int64_t row) {
-    const float* y = row_of(value, row);
-    float* g = row_of(gradient, row);
+  const auto apply = [&](const float* y, float* g) {
     switch (activation) {
       case Activation::relu:
         for (std::int64_t c = 0; c < channels; ++c) g[c] = y[c] > 0 ? g[c] : 0.0f;
@@ -107,6 +107,10 @@ void activation_gradient(Activation activation, float slope, const base::ConstTe
       default:
         base::fail("no gradient of this activation");
     }
+  };
+  base::parallel_blocks(gradient.shape[0], kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const FloatRows values(value, begin, end);
+    for (std::int64_t row = begin; row < end; ++row) apply(values.row(row), row_of(gradient, row));
   });
 }
 
@@ -143,15 +147,16 @@ void global_pool_gradient(Kind kind, const Coordinates& coordinates,
   const auto batches = static_cast<std::size_t>(gradient.shape[0]);
   const auto coords = coordinates.coords();
   std::vector<std::int64_t> count(batches, 0);
+  const FloatRows values(input, 0, kind == Kind::global_max ? input.shape[0] : 0);
   std::vector<std::int64_t> winner(kind == Kind::global_max ? batches * channels : 0, -1);
   for (std::size_t row = 0; row < coords.size(); ++row) {
     const auto batch = static_cast<std::size_t>(coords[row].batch);
     ++count[batch];
     if (kind != Kind::global_max) continue;
-    const float* x = row_of(input, static_cast<std::int64_t>(row));
+    const float* x = values.row(static_cast<std::int64_t>(row));
     std::int64_t* best = winner.data() + batch * static_cast<std::size_t>(channels);
     for (std::int64_t c = 0; c < channels; ++c) {
-      if (best[c] < 0 || x[c] > row_of(input, best[c])[c]) best[c] = static_cast<std::int64_t>(row);
+      if (best[c] < 0 || x[c] > values.row(best[c])[c]) best[c] = static_cast<std::int64_t>(row);
     }
   }
   for_rows(to.shape[0], [&](std::int64_t row) {

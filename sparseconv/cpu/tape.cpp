@@ -5,6 +5,7 @@
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/elementwise.hpp"
 #include "gemm_core/device/gather_conv.hpp"
+#include "sparseconv/cpu/float_rows.hpp"
 #include "sparseconv/cpu/tape_impl.hpp"
 
 namespace sparseconv::training {
@@ -14,8 +15,9 @@ using Clock = std::chrono::steady_clock;
 using Kind = PlanStep::Kind;
 
 bool all_finite(const base::ConstTensorView& view) {
+  const cpu::FloatRows values(view, 0, view.shape[0]);
   for (std::int64_t row = 0; row < view.shape[0]; ++row) {
-    const float* x = view.as<float>() + row * view.stride[0];
+    const float* x = values.row(row);
     for (std::int64_t c = 0; c < view.shape[1]; ++c) {
       if (!std::isfinite(x[c])) return false;
     }
@@ -28,10 +30,16 @@ bool all_finite(const base::ConstTensorView& view) {
 Tape::Impl::Impl(const Model& m, const TapeOptions& o)
     : model(m),
       options(o),
+      storage(o.dtype == base::DType::tf32 ? base::DType::f32 : o.dtype),
       planned(make_training_plan(model,
                                  {.input_gradient = o.input_gradient, .recomputes = o.recomputes})),
       parameters(model, planned.plan),
       steps(planned.plan.steps.size()) {
+  using base::DType;
+  ENSURE(o.dtype == DType::f32 || o.dtype == DType::tf32 || o.dtype == DType::f16 ||
+             o.dtype == DType::bf16,
+         "tape: element type ", base::name(o.dtype),
+         " is none of float32, tf32, float16, bfloat16");
   ENSURE(o.batch_norm_momentum >= 0 && o.batch_norm_momentum <= 1, "batch_norm_momentum ",
          o.batch_norm_momentum, " is not in 0..1");
   for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -53,11 +61,10 @@ base::TensorView Tape::Impl::view(const PlanSlice& slice) const {
   const auto b = static_cast<std::size_t>(slice.buffer);
   const PlanBuffer& buffer = planned.plan.buffers[b];
   const std::int64_t rows = frame.rows[static_cast<std::size_t>(buffer.level)];
-  float* const data =
-      start == nullptr
-          ? nullptr
-          : start + placement.offset[b] / static_cast<std::int64_t>(sizeof(float)) + slice.channel;
-  return {data, base::DType::f32, {}, {rows, slice.channels}, {buffer.channels, 1}};
+  const base::DType type = buffer.is_f32 ? base::DType::f32 : storage;
+  char* const data =
+      start == nullptr ? nullptr : start + placement.offset[b] + slice.channel * base::bytes(type);
+  return {data, type, {}, {rows, slice.channels}, {buffer.channels, 1}};
 }
 
 void Tape::Impl::build(const FrameInput& frame_input) {
@@ -70,8 +77,9 @@ void Tape::Impl::build(const FrameInput& frame_input) {
          input.voxels.channels(), " channels, the model takes ", model.in_channels());
   cpu::build_frame(planned.plan, input.voxels.coordinates, input.points(), frame);
   inverse.assign(planned.plan.maps.size(), nullptr);
-  place_buffers(planned.plan, frame.rows, sizeof(float), placement);
-  start = arena.reserve(placement.bytes / static_cast<std::int64_t>(sizeof(float)));
+  place_buffers(planned.plan, frame.rows, static_cast<int>(base::bytes(storage)), placement);
+  start = reinterpret_cast<char*>(
+      arena.reserve(placement.bytes / static_cast<std::int64_t>(sizeof(float))));
   maps_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
@@ -191,7 +199,8 @@ void Tape::Impl::convolve(std::size_t index, const base::ConstTensorView& from,
                                 .cout = step.output.channels,
                                 .taps = step.taps,
                                 .cin = step.inputs[0].channels,
-                                .groups = step.groups},
+                                .groups = step.groups,
+                                .compute = options.dtype},
                                state.weights);
   gemm_core::gather_conv({.input = from,
                           .neighbours = step.map < 0 ? nullptr : map_of(step)->table.data(),

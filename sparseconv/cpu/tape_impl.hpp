@@ -38,6 +38,7 @@ struct Tape::Impl {
 
   Model model;
   TapeOptions options;
+  base::DType storage;  // of values
   TrainingPlan planned;
   Parameters parameters;
   std::vector<StepState> steps;
@@ -47,7 +48,7 @@ struct Tape::Impl {
   std::vector<KernelMapPtr> inverse;  // of a map: made when a gradient first needs it
   Placement placement;
   gemm_core::AlignedBuffer arena, workspace;
-  float* start = nullptr;  // of the arena
+  char* start = nullptr;  // of the arena
   std::vector<base::Tensor> dense, dense_gradients;
   double maps_ms = 0;
   bool is_forward_done = false;

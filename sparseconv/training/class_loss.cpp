@@ -94,6 +94,9 @@ ClassLoss class_loss(const LossOptions& options, const base::ConstTensorView& lo
                      std::span<const std::int32_t> labels, const base::TensorView& gradient) {
   const std::int64_t rows = logits.shape[0], classes = logits.shape[1];
   check(options, classes);
+  ENSURE(logits.dtype == base::DType::f32 && gradient.dtype == base::DType::f32,
+         "loss: logits are ", base::name(logits.dtype), ", the gradient ",
+         base::name(gradient.dtype), ", both must be float32");
   check_labels(labels, rows, classes);
   ClassLoss result;
   result.predictions.resize(labels.size());

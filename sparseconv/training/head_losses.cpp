@@ -16,6 +16,10 @@ void check_shapes(const char* operation, const base::ConstTensorView& values,
   ENSURE(values.shape == targets.shape && values.shape == gradient.shape, operation,
          ": values have shape ", base::to_string(values.shape), ", targets ",
          base::to_string(targets.shape), ", the gradient ", base::to_string(gradient.shape));
+  for (const base::DType type : {values.dtype, targets.dtype, gradient.dtype}) {
+    ENSURE(type == base::DType::f32, operation, ": element type ", base::name(type),
+           ", expected float32");
+  }
 }
 
 double sum_over_rows(std::int64_t rows, const std::function<double(std::int64_t)>& row_value) {

@@ -81,6 +81,9 @@ double class_term(const Probabilities& p, std::int64_t classes, std::int32_t wan
 double add_lovasz_softmax(double weight, const base::ConstTensorView& logits,
                           std::span<const std::int32_t> labels, const base::TensorView& gradient) {
   const std::int64_t classes = logits.shape[1];
+  ENSURE(logits.dtype == base::DType::f32 && gradient.dtype == base::DType::f32,
+         "lovasz_softmax: logits are ", base::name(logits.dtype), ", the gradient ",
+         base::name(gradient.dtype), ", both must be float32");
   const Probabilities p = probabilities(logits, labels);
   const std::size_t count = p.rows.size();
   std::vector<std::int64_t> positives(static_cast<std::size_t>(classes), 0);

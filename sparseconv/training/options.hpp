@@ -48,8 +48,9 @@ struct TrainOptions {
   double ema_decay = 0;              // > 0: the model given out is a moving average of the weights
   double batch_norm_momentum = 0.1;  // share of the batch in the running statistics
   bool recomputes = false;           // activations are made again in the backward pass: less memory
-  std::string device = "cpu", dtype = "fp32";
-  int threads = 0;  // 0: all cores
+  std::string device = "cpu";
+  std::string dtype = "fp32";  // fp32, tf32, fp16, bf16: of values; gradients and weights are fp32
+  int threads = 0;             // 0: all cores
 };
 
 }  // namespace sparseconv::training

@@ -21,6 +21,9 @@ struct TapeOptions {
   bool freezes_statistics = false;
   // Less memory for a little more time, with the same bits (training_plan.hpp).
   bool recomputes = false;
+  // f32, tf32, f16 or bf16: how values are stored and products rounded on the way forward.
+  // Gradients are f32, so that none is lost for being small; weights stay f32 (masters).
+  base::DType dtype = base::DType::f32;
 };
 
 // Runs in the caller's task arena; one call at a time. Same numbers in, same bits out, for any
@@ -38,7 +41,7 @@ class Tape {
   // Maps, then every step. Batch norms normalise with the statistics of the batch: of no row they
   // make nothing, of one row their bias. Running statistics wait for update_statistics().
   void forward(const FrameInput& input);
-  // Of the plan's outputs, in order; alive until backward() or the next forward(). f32.
+  // Of the plan's outputs, in order, as stored; alive until backward() or the next forward().
   base::ConstTensorView output(std::size_t index) const;      // sparse
   const base::Tensor& dense_output(std::size_t index) const;  // to_dense
   CoordinatesPtr output_coordinates(std::size_t index) const;

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "gemm_core/base/parallel.hpp"
+#include "gemm_core/device/elementwise.hpp"
 #include "sparseconv/engine.hpp"
 #include "sparseconv/training/checkpoint.hpp"
 #include "sparseconv/training/losses.hpp"
@@ -53,8 +55,6 @@ void check(const TrainOptions& o) {
          " is not in [0, 1)");
   ENSURE(base::parse_device(o.device).is_cpu(), "trainer: training runs on the CPU, not on ",
          o.device);
-  ENSURE(base::parse_dtype(o.dtype) == base::DType::f32, "trainer: training runs in fp32, not in ",
-         o.dtype);
 }
 
 }  // namespace
@@ -63,7 +63,9 @@ struct Trainer::Impl {
   Impl(Model m, const TrainOptions& o)
       : model(validated(std::move(m))),
         options(o),
-        tape(model, {.batch_norm_momentum = o.batch_norm_momentum, .recomputes = o.recomputes}),
+        tape(model, {.batch_norm_momentum = o.batch_norm_momentum,
+                     .recomputes = o.recomputes,
+                     .dtype = base::parse_dtype(o.dtype)}),
         output(label_output(model, tape.plan())),
         optimiser(o.optimiser, tape.parameters()),
         threads(o.threads) {
@@ -73,6 +75,8 @@ struct Trainer::Impl {
   }
 
   StepReport step(const Batch& batch);
+  // The output in f32; `converted` holds it where it is stored in another type.
+  base::ConstTensorView logits(base::Tensor& converted) const;
   void update(StepReport& report);
   std::span<const float> given_weights() const {
     return average.empty() ? tape.parameters().values : average;
@@ -104,8 +108,9 @@ StepReport Trainer::Impl::step(const Batch& batch) {
   const FrameInput input{.voxels = within_shape(batch.voxels, model.input.spatial_shape)};
   auto start = Clock::now();
   tape.forward(input);
+  base::Tensor converted;
   ClassLoss loss =
-      class_loss(options.loss, tape.output(output), batch.labels, tape.output_gradient(output));
+      class_loss(options.loss, logits(converted), batch.labels, tape.output_gradient(output));
   report.maps_ms = tape.maps_ms();
   report.forward_ms = milliseconds_since(start) - report.maps_ms;
   report.loss = loss.loss;
@@ -129,6 +134,14 @@ StepReport Trainer::Impl::step(const Batch& batch) {
   update(report);
   report.update_ms = milliseconds_since(start);
   return report;
+}
+
+base::ConstTensorView Trainer::Impl::logits(base::Tensor& converted) const {
+  const base::ConstTensorView stored = tape.output(output);
+  if (stored.dtype == base::DType::f32) return stored;
+  converted = base::Tensor::empty(stored.shape, base::DType::f32);
+  gemm_core::elementwise(stored, {}, converted.view());
+  return std::as_const(converted).view();
 }
 
 void Trainer::Impl::update(StepReport& report) {
@@ -188,7 +201,8 @@ std::int64_t Trainer::steps_done() const { return impl_->steps; }
 std::vector<std::int32_t> Trainer::predict(const Batch& batch) const {
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->engine)
-    impl_->engine.emplace(model(), EngineOptions{.threads = impl_->options.threads});
+    impl_->engine.emplace(
+        model(), EngineOptions{.dtype = impl_->options.dtype, .threads = impl_->options.threads});
   const Result result = impl_->engine->run(batch.voxels);
   const base::Tensor& logits = result.label_output().sparse.features;
   const std::int64_t classes = logits.size(1);

@@ -63,6 +63,7 @@ class BackwardPlanner {
     for (std::size_t b = 0; b < count; ++b) {
       PlanBuffer gradient = plan().buffers[b];
       gradient.first_step = gradient.last_step = -1;
+      gradient.is_f32 = true;
       plan().buffers.push_back(gradient);
     }
     planned_.second_buffer.assign(count, -1);

@@ -165,6 +165,64 @@ TEST(Gradient, RecomputingTakesLessMemory) {
   EXPECT_LT(bytes(true), bytes(false) * 9 / 10);
 }
 
+constexpr const char* kBlock =
+    R"({"name":"a","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"out_channels":12},
+       {"name":"an","op":"batch_norm","inputs":["a"]},{"name":"ar","op":"leaky_relu","inputs":["an"]},
+       {"name":"d","op":"conv","inputs":["ar"],"kernel":2,"stride":2,"out_channels":16},
+       {"name":"dn","op":"batch_norm","inputs":["d"]},
+       {"name":"p","op":"max_pool","inputs":["ar"],"kernel":2},
+       {"name":"pl","op":"linear","inputs":["p"],"out_channels":16,"bias":true},
+       {"name":"sum","op":"add","inputs":["dn","pl"]},{"name":"dr","op":"relu","inputs":["sum"]},
+       {"name":"u","op":"inverse_conv","inputs":["dr"],"pair":"d","out_channels":8},
+       {"name":"us","op":"sigmoid","inputs":["u"]},
+       {"name":"cat","op":"concat","inputs":["us","ar"]},
+       {"name":"out","op":"linear","inputs":["cat"],"out_channels":5,"bias":true},
+       {"name":"g","op":"global_max_pool","inputs":["cat"]})";
+
+// Rounded on the way forward, summed in fp32 on the way back: near the gradients of fp32, and the
+// same with recomputed activations.
+TEST(Gradient, OfNarrowTypesIsNearThatOfSinglePrecision) {
+  Model model = test_support::random_model(kBlock, 4, R"("out","g")");
+  validate(model);
+  const auto input = test_support::random_tensor({.shape = {12, 10, 9}, .channels = 4});
+  const auto gradients = [&](base::DType dtype, bool recomputes) {
+    Tape tape(model, {.recomputes = recomputes, .dtype = dtype});
+    tape.forward({.voxels = input});
+    seed(tape);
+    tape.backward();
+    return tape.parameters().gradients;
+  };
+  const auto expected = gradients(base::DType::f32, false);
+  using base::DType;
+  for (const auto& [dtype, angle] :
+       {std::pair(DType::tf32, 0.02), std::pair(DType::f16, 0.02), std::pair(DType::bf16, 0.12)}) {
+    const auto got = gradients(dtype, false);
+    double product = 0, own = 0, other = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      product += double(got[i]) * expected[i];
+      own += double(got[i]) * got[i];
+      other += double(expected[i]) * expected[i];
+    }
+    EXPECT_GT(product / std::sqrt(own * other), 1 - angle * angle / 2) << base::name(dtype);
+    EXPECT_NEAR(std::sqrt(own / other), 1, angle) << base::name(dtype);
+    EXPECT_NE(got, expected) << base::name(dtype);
+    EXPECT_EQ(gradients(dtype, true), got) << base::name(dtype);
+  }
+}
+
+TEST(Gradient, NarrowTypesTakeLessMemory) {
+  const Model model = build_architecture("minkunet14", {.width = 0.25});
+  const auto input =
+      test_support::random_tensor({.shape = {20, 20, 16}, .per_thousand = 300, .channels = 4});
+  const auto bytes = [&](base::DType dtype) {
+    Tape tape(model, {.dtype = dtype});
+    tape.forward({.voxels = input});
+    return tape.arena_bytes();
+  };
+  EXPECT_LT(bytes(base::DType::f16), bytes(base::DType::f32) * 3 / 4);
+  EXPECT_THROW(Tape(model, {.dtype = base::DType::i32}), base::Error);
+}
+
 TEST(Gradient, BackwardGoesOnceAfterForward) {
   Model model = test_support::random_model(R"({"name":"out","op":"relu","inputs":["input"]})", 2);
   validate(model);

@@ -17,6 +17,13 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")
 #endif
 
+// Loops over the micro-tile must be gone before the compiler places its arrays: they are registers.
+#if defined(__clang__)
+#define UNROLL_TILE _Pragma("unroll")
+#else
+#define UNROLL_TILE _Pragma("GCC unroll 8")
+#endif
+
 namespace gemm_core::x86 {
 namespace {
 
@@ -57,18 +64,25 @@ inline void multiply_tile(const typename Kind::Word* const (&a)[kRows], std::int
                           const typename Kind::Word* b, typename Kind::Sum* const (&c)[kRows],
                           bool accumulate) {
   typename Kind::Vector sum[kRows][kVectors];
+  UNROLL_TILE
   for (int r = 0; r < kRows; ++r) {
+    UNROLL_TILE
     for (int v = 0; v < kVectors; ++v) sum[r][v] = Kind::zero();
   }
   for (std::int64_t i = 0; i < k; ++i, b += kVectors * kLanes) {
     __m512i row[kVectors];
+    UNROLL_TILE
     for (int v = 0; v < kVectors; ++v) row[v] = _mm512_loadu_si512(b + v * kLanes);
+    UNROLL_TILE
     for (int r = 0; r < kRows; ++r) {
       const __m512i value = _mm512_set1_epi32(static_cast<int>(a[r][i]));
+      UNROLL_TILE
       for (int v = 0; v < kVectors; ++v) sum[r][v] = Kind::dot(sum[r][v], value, row[v]);
     }
   }
+  UNROLL_TILE
   for (int r = 0; r < kRows; ++r) {
+    UNROLL_TILE
     for (int v = 0; v < kVectors; ++v) {
       auto* to = c[r] + v * kLanes;
       Kind::store(to, accumulate ? Kind::add(Kind::load(to), sum[r][v]) : sum[r][v]);
@@ -145,6 +159,7 @@ Bf16Product avx512_bf16_product() { return &multiply<Bf16Pairs>; }
 
 }  // namespace gemm_core::x86
 
+#undef UNROLL_TILE
 #if defined(__clang__)
 #pragma clang attribute pop
 #else

@@ -1,4 +1,5 @@
 // From the sums of a tile to D.
+#include <algorithm>
 #include <cmath>
 
 #include "gemm_core/base/complex.hpp"
@@ -115,6 +116,13 @@ void store_tile(const CpuAtoms& atoms, const DenseProblem& p, std::int32_t* tile
     float* values = reinterpret_cast<float*>(tile);
     for (std::int64_t i = 0; i < t.rows * t.ld; ++i) values[i] = static_cast<float>(tile[i]);
     return store_tile(atoms, p, values, t);
+  }
+  if (p.beta == 0 && p.d_access == nullptr && p.d_column_stride == 1) {
+    for (std::int64_t row = 0; row < t.rows; ++row) {
+      auto* to = static_cast<std::int32_t*>(p.d) + (t.m0 + row) * p.d_row_stride + t.n0;
+      std::copy_n(tile + row * t.ld, t.columns, to);
+    }
+    return;
   }
   const Locator at_d(d_matrix(p)), at_c(p.c);
   for (std::int64_t i = 0; i < t.rows; ++i) {

@@ -27,6 +27,9 @@ struct Sm90Tile {
   // A stage is released as soon as its product is done, not when the next one is under way: right
   // where other blocks of the SM keep the tensor cores busy meanwhile.
   bool releases_early = false;
+  // The operand of the epilogue's addition is read when a tile begins, not when it ends; costs a
+  // register for every four accumulators.
+  bool reads_addend_early = false;
 };
 
 template <class Element_, Sm90Tile kTile>
@@ -38,6 +41,7 @@ struct Sm90GatherConfig {
   static constexpr int kGatherWarps = kTile.gather_warps, kTeams = kTile.teams;
   static constexpr int kBlocksPerSm = kTile.blocks_per_sm;
   static constexpr bool kReleasesEarly = kTile.releases_early;
+  static constexpr bool kReadsAddendEarly = kTile.reads_addend_early;
   static constexpr int kTeamWarps = kGatherWarps / kTeams;
   static constexpr int kStageK = kSpanK * kSpans;
 

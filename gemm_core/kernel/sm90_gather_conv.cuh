@@ -39,31 +39,48 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     if constexpr (Config::kMovesRegisters) ptx::claim_registers_to<Config::kConsumerRegisters>();
     const int group = warp / 4;
     const int fragment_row = group * kSlotGroup + warp % 4 * 16 + lane / 4;
-    const WgmmaStore<typename Config::Element, Config::kTileN> store{params.store, first_column,
-                                                                     lane};
+    using Store = WgmmaStore<typename Config::Element, Config::kTileN>;
+    const Store store{params.store, first_column, lane};
+    typename Store::Addend addend;
+    const auto read_entries = [&](const TileRecord& tile, int(&entries)[2]) {
+      const std::int32_t* from = params.slot_rows + tile.slot + fragment_row;
+      entries[0] = tile.slot >= 0 ? __ldg(from) : -1;
+      entries[1] = tile.slot >= 0 ? __ldg(from + 8) : -1;
+    };
     typename Mma::Position position;
     float acc[Config::Mma::kAccumulators];
     // Residuals are read and buffers overwritten below.
     if (!params.operand.input_is_older) ptx::wait_for_predecessor();
 
     TileRecord tile = tiles[0];
+    int entries[2];
+    read_entries(tile, entries);
     for (int i = 1; tile.slot >= 0; ++i) {
       const TileRecord next = tiles[i];
-      const int entries[2] = {__ldg(params.slot_rows + tile.slot + fragment_row),
-                              __ldg(params.slot_rows + tile.slot + fragment_row + 8)};
+      const bool is_outer = tile.flags & (kTileBelow | kTileAbove);
+      if constexpr (Config::kReadsAddendEarly) {
+        if (!is_outer) store.read_addend(entries, addend);
+      }
       mma.multiply_tile(tile, params.operand.slices, group, lane, position, acc);
+      int next_entries[2];
+      read_entries(next, next_entries);
 
-      if (tile.flags & (kTileBelow | kTileAbove)) {
+      if (is_outer) {
         store.leave_partials(acc, entries, tile.flags & kTileBelow ? 0 : 1);
       } else {
         if (tile.flags & kTileAddsPartials) {
           ptx::wait_for_predecessor();  // the launch that left them
           store.add_partials(acc, entries);
         }
-        store.apply_epilogue(acc, entries);
+        if constexpr (Config::kReadsAddendEarly)
+          store.apply_epilogue(acc, entries, &addend);
+        else
+          store.apply_epilogue(acc, entries);
         store.store(acc, entries);
       }
       tile = next;
+      entries[0] = next_entries[0];
+      entries[1] = next_entries[1];
     }
     ptx::wait_for_predecessor();  // whoever waits for this launch relies on the one before it too
   }

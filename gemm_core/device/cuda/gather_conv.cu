@@ -250,6 +250,9 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   p.store.partial_pitch = impl.column_blocks * instance.tile_n;
   p.store.partial_plane = a.output.shape[0] * p.store.partial_pitch;
   p.store.epilogue = epilogue;
+  for (int i = 0; i < epilogue.count && p.store.early_add < 0; ++i) {
+    if (epilogue.node[i].kind == EpilogueNode::Kind::add) p.store.early_add = i;
+  }
   impl.lists = a.centre.lists;
   if (a.outer.records != nullptr) {
     ENSURE(a.partials != nullptr, "gather_conv: planes need scratch for partial sums");

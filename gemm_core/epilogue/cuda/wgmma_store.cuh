@@ -3,8 +3,8 @@
 // tensor if the pitch says so).
 #pragma once
 #include "gemm_core/atom/ptx.cuh"
-#include "gemm_core/epilogue/cuda/device_epilogue.cuh"
 #include "gemm_core/collective/gather_table.hpp"
+#include "gemm_core/epilogue/cuda/device_epilogue.cuh"
 
 namespace gemm_core {
 
@@ -35,6 +35,7 @@ struct StoreParams {
   std::int64_t partial_plane = 0;
   std::int32_t partial_pitch = 0;
   DeviceEpilogue epilogue;
+  int early_add = -1;  // the node whose operand may be read when a tile begins
 };
 
 // A lane's view of a 64 x kN fragment: rows r and r + 8 of its warp's 16 (`entries`: what the
@@ -83,13 +84,49 @@ struct WgmmaStore {
     }
   }
 
-  __device__ __forceinline__ void apply_epilogue(Accumulators& acc, const Entries& entries) const {
+  // Two rows of what an addition adds, 8 neighbouring columns a lane as they lie in memory.
+  static constexpr bool kIsPacked = sizeof(Out) == 2;  // two values a register
+  struct Addend {
+    uint4 packed[2][kN / 32];
+  };
+
+  // All loads of both rows without a use between them.
+  __device__ __forceinline__ void read_addend(const DeviceEpilogueNode& node,
+                                              const Entries& entries, Addend& addend) const {
+    static_assert(kIsPacked);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bool is_row = entries[half] >= 0;
+      const Out* const row = static_cast<const Out*>(node.aux) +
+                             static_cast<std::int64_t>(entries[half] & kSlotRow) * node.aux_pitch;
+#pragma unroll
+      for (int group = 0; group < kN / 32; ++group) {
+        const int column = packed_column(group);
+        addend.packed[half][group] = make_uint4(0, 0, 0, 0);
+        if (is_row && column < params.columns) {
+          addend.packed[half][group] = *reinterpret_cast<const uint4*>(row + column);
+        }
+      }
+    }
+  }
+  __device__ __forceinline__ void read_addend(const Entries& entries, Addend& addend) const {
+    if (params.early_add >= 0) {
+      read_addend(params.epilogue.node[params.early_add], entries, addend);
+    }
+  }
+
+  // `early`: the operand of node `early_add`, where it has been read.
+  __device__ __forceinline__ void apply_epilogue(Accumulators& acc, const Entries& entries,
+                                                 const Addend* early = nullptr) const {
     for (int i = 0; i < params.epilogue.count; ++i) {
       const DeviceEpilogueNode& node = params.epilogue.node[i];
       if (node.kind == EpilogueNode::Kind::scale_shift) {
         scale_shift(acc, node);
       } else if (node.kind == EpilogueNode::Kind::add) {
-        add(acc, node, entries);
+        if (early != nullptr && i == params.early_add)
+          add_packed(acc, *early);
+        else
+          add(acc, node, entries);
       } else {
 #pragma unroll
         for (float& v : acc) v = piecewise_linear(v, node.slope);
@@ -134,8 +171,6 @@ struct WgmmaStore {
   }
 
  private:
-  static constexpr bool kIsPacked = sizeof(Out) == 2;  // two values a register
-
   __device__ __forceinline__ int pair_column(int j) const {
     return first_column + 8 * j + (lane & 3) * 2;
   }
@@ -173,27 +208,14 @@ struct WgmmaStore {
     }
   }
 
-  __device__ __forceinline__ void add(Accumulators& acc, const DeviceEpilogueNode& node,
-                                      const Entries& entries) const {
+  __device__ __forceinline__ void add_packed(Accumulators& acc, const Addend& addend) const {
+    if constexpr (kIsPacked) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const bool is_row = entries[half] >= 0;
-      const Out* const row = static_cast<const Out*>(node.aux) +
-                             static_cast<std::int64_t>(entries[half] & kSlotRow) * node.aux_pitch;
-      if constexpr (kIsPacked) {
-        uint4 packed[kN / 32];  // all loads of a row before the first shuffle
+      for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int group = 0; group < kN / 32; ++group) {
-          const int column = packed_column(group);
-          packed[group] = make_uint4(0, 0, 0, 0);
-          if (is_row && column < params.columns) {
-            packed[group] = *reinterpret_cast<const uint4*>(row + column);
-          }
-        }
-#pragma unroll
-        for (int group = 0; group < kN / 32; ++group) {
-          std::uint32_t bits[4] = {packed[group].x, packed[group].y, packed[group].z,
-                                   packed[group].w};
+          const uint4 packed = addend.packed[half][group];
+          std::uint32_t bits[4] = {packed.x, packed.y, packed.z, packed.w};
           transpose_quad(bits, lane);
 #pragma unroll
           for (int q = 0; q < 4; ++q) {
@@ -203,7 +225,22 @@ struct WgmmaStore {
             acc[at + 1] += pair.y;
           }
         }
-      } else {
+      }
+    }
+  }
+
+  __device__ __forceinline__ void add(Accumulators& acc, const DeviceEpilogueNode& node,
+                                      const Entries& entries) const {
+    if constexpr (kIsPacked) {
+      Addend addend;
+      read_addend(node, entries, addend);
+      add_packed(acc, addend);
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const bool is_row = entries[half] >= 0;
+        const Out* const row = static_cast<const Out*>(node.aux) +
+                               static_cast<std::int64_t>(entries[half] & kSlotRow) * node.aux_pitch;
 #pragma unroll
         for (int j = 0; j < kN / 8; ++j) {
           const int column = pair_column(j);

@@ -12,6 +12,8 @@ const Sm90Instance kBF16_64x128 =
                                                           .stages = 8,
                                                           .gather_warps = 4,
                                                           .teams = 4,
-                                                          .blocks_per_sm = 1}>>("bf16_64x128");
+                                                          .blocks_per_sm = 1,
+                                                          .reads_addend_early = true}>>(
+        "bf16_64x128");
 
 }  // namespace gemm_core::cuda

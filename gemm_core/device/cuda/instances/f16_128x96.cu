@@ -13,6 +13,8 @@ const Sm90Instance kF16_128x96 =
                                                           .gather_warps = 4,
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
-                                                          .releases_early = true}>>("f16_128x96");
+                                                          .releases_early = true,
+                                                          .reads_addend_early = true}>>(
+        "f16_128x96");
 
 }  // namespace gemm_core::cuda

@@ -13,6 +13,8 @@ const Sm90Instance kF16_64x64 =
                                                           .gather_warps = 2,
                                                           .teams = 2,
                                                           .blocks_per_sm = 3,
-                                                          .releases_early = true}>>("f16_64x64");
+                                                          .releases_early = true,
+                                                          .reads_addend_early = true}>>(
+        "f16_64x64");
 
 }  // namespace gemm_core::cuda

@@ -241,7 +241,8 @@ void run(const Options& options) {
   for (std::size_t i = 0; i < options.cin.size(); ++i) {
     const int cin = options.cin[i], cout = options.cout[i];
     Layer layer(map, cin, cout, options.dtype, stream.get());
-    const auto chosen = gemm_core::cuda::choose_instance(options.dtype, cin, cout, map.rows);
+    const auto chosen = gemm_core::cuda::choose_instance(
+        {.compute = options.dtype, .cin = cin, .cout = cout, .rows = map.rows, .taps = map.taps});
     for (const auto* instance : gemm_core::cuda::sm90_instances()) {
       const bool fits = instance->element == options.dtype && instance->tile_n < cout + 32 &&
                         instance->tile_n * (cout == 256 ? 4 : 1) >= cout &&

@@ -138,7 +138,8 @@ LayerTimes time_layer(const LayerTiming& layer, base::Device device, int rounds)
   const auto stream = base::cuda::Stream::create();
   const DType storage = layer.dtype == DType::tf32 ? DType::f32 : layer.dtype;
   const std::int64_t rows = layer.input->size(), taps = layer.geometry.taps();
-  auto choice = gemm_core::cuda::choose_instance(layer.dtype, layer.cin, layer.cout, rows);
+  auto choice = gemm_core::cuda::choose_instance(
+      {.compute = layer.dtype, .cin = layer.cin, .cout = layer.cout, .rows = rows, .taps = taps});
   const bool suits = info.has_wgmma() && taps <= gemm_core::kMaxMaskedTaps;
   if (!suits) choice = {};
   choice.planes = choice.planes && layer.geometry.kernel == std::array{3, 3, 3};

@@ -87,8 +87,11 @@ std::vector<LayerChoice> FrameRunner::choose_layers() const {
     const PlanStep& step = plan_.steps[s];
     if (step.kind != Kind::convolution || !suits_matrix_cores(step)) continue;
     const std::int64_t cin = device_plan_.weights[s].cin, cout = device_plan_.weights[s].cout;
-    choices[s] = gemm_core::cuda::choose_instance(device_plan_.dtype, cin, cout,
-                                                  nominal_rows(step.output_level));
+    choices[s] = gemm_core::cuda::choose_instance({.compute = device_plan_.dtype,
+                                                   .cin = cin,
+                                                   .cout = cout,
+                                                   .rows = nominal_rows(step.output_level),
+                                                   .taps = step.taps});
     if (step.map < 0 || choices[s].instance == nullptr) continue;
     const bool has_planes = plan_.maps[at(step.map)].geometry.kernel == std::array{3, 3, 3};
     if (cin * cout > most_work[at(step.map)]) {

@@ -193,7 +193,9 @@ TEST(Sm90GatherConv, OverlappingLaunchesSeeTheirPredecessorsResults) {
   const HostTable host_single = order_rows(map), host_planes = order_planes(map);
   DeviceTable single(map, host_single, nullptr), planes(map, host_planes, nullptr);
   const Sm90Instance& instance =
-      *gemm_core::cuda::choose_instance(DType::f16, 64, 64, map.rows).instance;
+      *gemm_core::cuda::choose_instance(
+           {.compute = DType::f16, .cin = 64, .cout = 64, .rows = map.rows, .taps = map.taps})
+           .instance;
   const int lists = gemm_core::cuda::lists_for(instance, 64, base::cuda::device_info(0));
   std::vector<float> expected;
   for (const bool overlap : {false, true}) {
@@ -237,6 +239,25 @@ TEST(Sm90GatherConv, OverlappingLaunchesSeeTheirPredecessorsResults) {
     else
       EXPECT_EQ(expected, values);
   }
+}
+
+TEST(ChooseInstance, FindsOneOfTheLayersTypeForEveryShapeInWholeChunks) {
+  for (const DType compute : {DType::f16, DType::bf16, DType::tf32}) {
+    for (const std::int64_t cin : {8, 24, 32, 96, 128, 384}) {
+      for (const std::int64_t cout : {8, 16, 32, 64, 96, 128, 192, 256, 512}) {
+        for (const std::int64_t rows : {0, 1, 3000, 9000, 50000, 100000}) {
+          for (const std::int64_t taps : {1, 8, 27}) {
+            const auto choice = gemm_core::cuda::choose_instance({compute, cin, cout, rows, taps});
+            ASSERT_NE(choice.instance, nullptr) << cin << " -> " << cout << ", " << rows;
+            EXPECT_EQ(choice.instance->element, compute);
+            EXPECT_FALSE(choice.planes && taps != 27);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(gemm_core::cuda::choose_instance({DType::f16, 12, 32, 1000, 27}).instance, nullptr);
+  EXPECT_EQ(gemm_core::cuda::choose_instance({DType::tf32, 6, 32, 1000, 27}).instance, nullptr);
 }
 
 TEST(Sm90GatherConv, NamesWhatItCannotRun) {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/collective/gather_table.hpp"
 #include "gemm_core/device/cuda/sm90_instances.hpp"
 #include "gemm_core/device/gather_conv.hpp"
-#include "gemm_core/collective/gather_table.hpp"
 
 namespace gemm_core::cuda {
 
@@ -59,8 +59,13 @@ struct LayerChoice {
   const Sm90Instance* instance = nullptr;
   bool planes = false;
 };
-LayerChoice choose_instance(base::DType compute, std::int64_t cin, std::int64_t cout,
-                            std::int64_t row_capacity);
+struct LayerShape {
+  base::DType compute = base::DType::f16;
+  std::int64_t cin = 0, cout = 0;
+  std::int64_t rows = 0;  // of the output
+  std::int64_t taps = 1;
+};
+LayerChoice choose_instance(const LayerShape& layer);
 // Thread blocks in flight = lists of a schedule for this instance.
 int lists_for(const Sm90Instance& instance, std::int64_t cout,
               const base::cuda::DeviceInfo& device);

@@ -47,17 +47,18 @@ int lists_for(const Sm90Instance& instance, std::int64_t cout,
   return static_cast<int>(std::clamp<std::int64_t>(lists, 1, 1024));
 }
 
-LayerChoice choose_instance(DType compute, std::int64_t cin, std::int64_t cout,
-                            std::int64_t row_capacity) {
+LayerChoice choose_instance(const LayerShape& layer) {
+  const auto [compute, cin, cout, rows, taps] = layer;
   if (cin % (compute == DType::tf32 ? 4 : 8) != 0 || cout % 8 != 0) return {};
   const DType rows_of = compute == DType::bf16 ? DType::f16 : compute;  // timed alike
+  // One tap a row (pointwise, strided, inverse): narrower tiles fill the machine sooner. 384 -> 256
+  // over 8.5k rows: 8.2 us instead of 10.4.
+  if (taps <= 8 && cout > 192 && rows < 30000) return {find(compute, "64x128"), false};
   for (const Choice& choice : kChoices) {
-    if (choice.element != rows_of || cout > choice.max_cout || row_capacity < choice.min_rows) {
-      continue;
-    }
+    if (choice.element != rows_of || cout > choice.max_cout || rows < choice.min_rows) continue;
     std::string name = choice.name;
     if (name == "128x96" && cin % 128 == 0) name = "128x96_k128";
-    return {find(compute, name), row_capacity < choice.planes_below};
+    return {find(compute, name), taps == 27 && rows < choice.planes_below};
   }
   return {};
 }

@@ -27,8 +27,8 @@ struct DevicePlan {
   std::vector<int> set_of_level;            // -1: no coordinates on the device
   std::vector<int> levels_of_sets;          // level of a set
   // The frame's features stand in a buffer of their own with rows padded by zeros to this many
-  // channels, so that the first layer's rows are whole 16-byte chunks; 0: they stand in the plan's
-  // buffer.
+  // channels, so that the first layer's rows are whole 16-byte chunks, or spans of the gather
+  // kernels; 0: they stand in the plan's buffer.
   std::int64_t padded_input = 0;
 
   std::int64_t weight_bytes() const;

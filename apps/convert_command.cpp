@@ -29,7 +29,7 @@ std::string extension_of(const std::string& format) {
 
 Conversion plan(const Arguments& arguments) {
   Conversion plan;
-  plan.inputs = find_inputs({arguments.inputs()[0]});
+  plan.inputs = find_inputs({arguments.inputs()[0]}, arguments.inputs()[1]);
   plan.read = read_options(arguments);
   plan.sweeps = sweep_options(arguments);
   plan.write = {.format = arguments.text("format"),
@@ -52,6 +52,7 @@ Conversion plan(const Arguments& arguments) {
 }
 
 int convert(const Arguments& arguments) {
+  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
   const Conversion conversion = plan(arguments);
   const std::string signature = "convert " + conversion.write.format +
                                 (conversion.write.ascii ? " ascii" : "") +
@@ -63,7 +64,6 @@ int convert(const Arguments& arguments) {
                    .folder = conversion.folder,
                    .signature = signature,
                    .resume = arguments.has("resume")});
-  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
   SweepReader reader(conversion.read, conversion.sweeps);
   OrderedLoader<io::Cloud> loader(batch.todo().size(), jobs, [&](std::size_t i) {
     return reader.read(batch.input(batch.todo()[i])).joined;

@@ -251,7 +251,7 @@ class Runner {
 int run_model(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   FileBatchOptions files{.command = "run",
-                         .inputs = find_inputs(arguments.inputs()),
+                         .inputs = find_inputs(arguments.inputs(), settings.folder),
                          .folder = settings.folder,
                          .resume = settings.resume};
   files.outputs =

@@ -96,8 +96,8 @@ struct Places {
 };
 
 Places places_of(const Arguments& arguments) {
-  Places places{.inputs = find_inputs(arguments.inputs())};
   const std::string output = arguments.text("output");
+  Places places{.inputs = find_inputs(arguments.inputs(), output)};
   const auto& files = places.inputs.files;
   if (output.empty()) {
     places.outputs.resize(files.size());
@@ -138,6 +138,8 @@ void print_entry(const Json& entry) {
 int voxelize_files(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   const bool as_json = arguments.has("json");
+  const auto jobs =
+      static_cast<int>(integer_option(arguments, "jobs", base::current_threads(), 1, 256));
   const auto voxelizer = sparseconv::make_voxelizer(settings.voxelize, settings.device);
   Places places = places_of(arguments);
   FileBatch batch({.command = "voxelize",
@@ -146,8 +148,6 @@ int voxelize_files(const Arguments& arguments) {
                    .folder = places.folder,
                    .signature = signature_of_call(arguments, settings),
                    .resume = arguments.has("resume")});
-  const auto jobs =
-      static_cast<int>(integer_option(arguments, "jobs", base::current_threads(), 1, 256));
   SweepReader reader(settings.read, settings.sweeps);
   OrderedLoader<Voxelized> loader(batch.todo().size(), jobs, [&](std::size_t i) {
     return voxelize_file(batch.input(batch.todo()[i]), settings, reader, *voxelizer);

@@ -8,7 +8,7 @@ set -euo pipefail
 
 packages=(build-essential cmake ninja-build ccache pkg-config git ca-certificates
   libtbb-dev libhwy-dev libhdf5-dev libboost-program-options-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  libeigen3-dev libpng-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  libeigen3-dev libpng-dev zlib1g-dev locales libgtest-dev libgmock-dev libbenchmark-dev)
 
 for argument in "$@"; do
   case "$argument" in

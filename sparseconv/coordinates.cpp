@@ -62,10 +62,35 @@ void check_options(const Coordinates::Options& options) {
   }
 }
 
+// Neighbours in rank are mostly of one block of the hash map: they share all but the low bits.
+void unpack_sorted(std::span<const Key> keys, Coord* coords) {
+  constexpr Key kLow = (Key{1} << detail::kBlockBits) - 1;
+  static constexpr auto kCells = [] {
+    std::array<Coord, kLow + 1> cells{};
+    for (Key i = 0; i <= kLow; ++i) {
+      cells[i] = {0, static_cast<std::int32_t>(gather_bits(i)),
+                  static_cast<std::int32_t>(gather_bits(i >> 1)),
+                  static_cast<std::int32_t>(gather_bits(i >> 2))};
+    }
+    return cells;
+  }();
+  Key block = kNoKey;
+  Coord corner;
+  for (const Key key : keys) {
+    if ((key & ~kLow) != block) {
+      block = key & ~kLow;
+      corner = unpack(block);
+    }
+    const Coord& cell = kCells[key & kLow];
+    *coords++ = {corner.batch, corner.x + cell.x, corner.y + cell.y, corner.z + cell.z};
+  }
+}
+
 // From a map to ranks, one to rows.
-std::unique_ptr<const HashMap> map_to_rows(HashMap map, std::span<const Key> keys) {
+std::unique_ptr<const HashMap> map_to_rows(HashMap map, std::span<const Key> keys,
+                                           const base::BlockCachePtr& cache) {
   HashMap::Cursor cursor(map);
-  std::vector<std::int32_t> rows(keys.size());
+  base::Buffer<std::int32_t> rows(keys.size(), cache);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     rows[static_cast<std::size_t>(cursor.find(keys[i]))] = static_cast<std::int32_t>(i);
   }
@@ -90,7 +115,7 @@ std::shared_ptr<const Coordinates> Coordinates::create(std::vector<Coord> coords
   ENSURE(static_cast<std::int64_t>(coords.size()) <= kMaxRows, "coordinates: ", coords.size(),
          " rows, at most ", kMaxRows);
   auto set = std::shared_ptr<Coordinates>(new Coordinates);
-  set->keys_.resize(coords.size());
+  set->keys_ = base::Buffer<Key>(coords.size(), options.cache);
   bool is_sorted = true;
   std::int32_t batches = options.batch_size;
   for (std::size_t i = 0; i < coords.size(); ++i) {
@@ -99,16 +124,16 @@ std::shared_ptr<const Coordinates> Coordinates::create(std::vector<Coord> coords
     is_sorted = is_sorted && (i == 0 || set->keys_[i - 1] < set->keys_[i]);
     if (options.batch_size == 0) batches = std::max(batches, coords[i].batch + 1);
   }
-  set->coords_ = std::move(coords);
+  set->coords_ = base::Buffer<Coord>(coords.begin(), coords.end(), options.cache);
   set->is_sorted_ = is_sorted;
   set->batch_size_ = batches;
   set->spatial_shape_ = options.spatial_shape;
   if (!is_sorted) {
-    BlockSet seen(set->size() / 4);
+    BlockSet seen(set->size() / 4, options.cache);
     for (std::size_t i = 0; i < set->keys_.size(); ++i) {
       if (!seen.insert(set->keys_[i])) fail_duplicate(set->keys_, i);
     }
-    set->lazy_->hash_map = map_to_rows(std::move(seen).finish().map, set->keys_);
+    set->lazy_->hash_map = map_to_rows(std::move(seen).finish().map, set->keys_, options.cache);
     set->lazy_->hash_map_bytes = set->lazy_->hash_map->nbytes();
   }
   return set;
@@ -129,19 +154,18 @@ Coordinates::Selection Coordinates::create_within(std::span<const Coord> coords,
   return selection;
 }
 
-std::shared_ptr<const Coordinates> Coordinates::from_sorted_keys(std::vector<Key> keys,
+std::shared_ptr<const Coordinates> Coordinates::from_sorted_keys(base::Buffer<Key> keys,
                                                                  const Options& options) {
   check_options(options);
   ENSURE(static_cast<std::int64_t>(keys.size()) <= kMaxRows, "coordinates: ", keys.size(),
          " rows, at most ", kMaxRows);
   auto set = std::shared_ptr<Coordinates>(new Coordinates);
-  set->coords_.resize(keys.size());
-  base::parallel_blocks(
-      static_cast<std::int64_t>(keys.size()), kGrain, [&](std::int64_t begin, std::int64_t end) {
-        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-          set->coords_[i] = unpack(keys[i]);
-        }
-      });
+  set->coords_ = base::Buffer<Coord>(keys.size(), options.cache);
+  base::parallel_blocks(static_cast<std::int64_t>(keys.size()), kGrain,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          unpack_sorted(std::span(keys.data() + begin, keys.data() + end),
+                                        set->coords_.data() + begin);
+                        });
   set->is_sorted_ = true;
   set->batch_size_ = options.batch_size > 0 ? options.batch_size
                      : keys.empty()         ? 0
@@ -163,7 +187,7 @@ std::shared_ptr<const Coordinates> Coordinates::from_block_set(BlockSet blocks,
 const HashMap& Coordinates::hash_map() const {
   std::call_once(lazy_->once, [this] {
     if (lazy_->hash_map) return;
-    lazy_->hash_map = std::make_unique<const HashMap>(keys_);
+    lazy_->hash_map = std::make_unique<const HashMap>(keys_, coords_.get_allocator().cache());
     lazy_->hash_map_bytes = lazy_->hash_map->nbytes();
   });
   return *lazy_->hash_map;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gemm_core/base/block_cache.hpp"
 #include "sparseconv/conv_geometry.hpp"
 #include "sparseconv/coord.hpp"
 
@@ -25,6 +26,7 @@ class Coordinates {
   struct Options {
     std::int32_t batch_size = 0;                // 0: largest batch id + 1
     std::optional<SpatialShape> spatial_shape;  // bounds [0, shape) on every axis
+    base::BlockCachePtr cache = nullptr;        // where the set gets its memory
   };
   // Keeps the order given. Error naming row, axis and limit for a coordinate outside key range,
   // bounds or batch; error naming both rows for a duplicate.
@@ -40,7 +42,7 @@ class Coordinates {
   };
   static Selection create_within(std::span<const Coord> coords, const Options& options);
   // Trusted: distinct, in range, sorted by key (what the library itself generates).
-  static std::shared_ptr<const Coordinates> from_sorted_keys(std::vector<Key> keys,
+  static std::shared_ptr<const Coordinates> from_sorted_keys(base::Buffer<Key> keys,
                                                              const Options& options);
 
   // Trusted: keys in range. Sorts them by key and takes their hash map over.
@@ -59,8 +61,8 @@ class Coordinates {
 
  private:
   Coordinates();
-  std::vector<Coord> coords_;
-  std::vector<Key> keys_;
+  base::Buffer<Coord> coords_;
+  base::Buffer<Key> keys_;
   bool is_sorted_ = false;
   std::int32_t batch_size_ = 0;
   std::optional<SpatialShape> spatial_shape_;
@@ -74,7 +76,9 @@ using CoordinatesPtr = std::shared_ptr<const Coordinates>;
 //   strided:    all `out` for which some tap hits an active input (inside the coarse bounds where
 //   there are bounds) generative: all `in*stride - padding + r*dilation` (inside the fine bounds
 //   where there are bounds)
-CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry);
-CoordinatesPtr generative_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry);
+CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry,
+                                   const base::BlockCachePtr& cache = nullptr);
+CoordinatesPtr generative_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry,
+                                      const base::BlockCachePtr& cache = nullptr);
 
 }  // namespace sparseconv

@@ -96,25 +96,37 @@ struct Engine::Impl {
       : model((validate(m), std::move(m))),
         plan(make_plan(model)),
         threads(options.threads),
+        memory(std::make_shared<base::BlockCache>()),
         executors(plan, options,
                   {.dtype = base::parse_dtype(options.dtype),
                    .cache_maps = options.cache_maps,
                    .voxelize = voxelize_options(model.input),
                    .label_output = options.labels_only ? label_output_of(plan, model) : -1,
                    .row_bound = options.row_bound,
-                   .memory_limit = options.memory_limit}) {}
+                   .memory_limit = options.memory_limit,
+                   .memory = memory}) {
+    forget_weights();
+  }
+
+  // The executors have their own, in the order in which they read them.
+  void forget_weights() {
+    for (PlanStep& step : plan.steps) step.weight = {};
+    for (Node& node : model.nodes) node.weights.clear();
+  }
 
   Model model;
   Plan plan;
   base::Threads threads;
+  base::BlockCachePtr memory;
   mutable Executors executors;
 
   std::vector<Result> run_clouds(std::span<const io::Cloud* const> clouds) const;
   void run_voxelized(const Executor& executor, std::span<const io::Cloud* const> clouds,
                      FrameOutput& whole, CloudVoxels& made) const;
   Result run_voxels(SparseTensor input) const;
-  std::vector<std::array<double, 3>> positions(std::span<const io::Cloud* const> clouds,
-                                               const Voxels& voxels) const;
+  VoxelizeOptions frame_options() const;
+  base::Buffer<std::array<double, 3>> positions(std::span<const io::Cloud* const> clouds,
+                                                const Voxels& voxels) const;
 };
 
 namespace {
@@ -134,26 +146,27 @@ RowRange rows_of_batch(const Coordinates& coordinates, std::int32_t batch) {
   return {first - coords.begin(), last - coords.begin()};
 }
 
-base::Tensor rows_of(const base::Tensor& tensor, RowRange rows) {
+base::Tensor rows_of(const base::Tensor& tensor, RowRange rows, const base::BlockCachePtr& cache) {
   base::Dims shape = tensor.shape();
   shape[0] = rows.size();
-  auto part = base::Tensor::empty(shape, tensor.dtype());
+  auto part = base::Tensor::empty(shape, tensor.dtype(), cache);
   const std::int64_t stride = tensor.shape()[0] == 0 ? 0 : tensor.numel() / tensor.shape()[0];
   const float* from = tensor.numel() == 0 ? nullptr : tensor.data<float>() + rows.begin * stride;
   if (part.numel() > 0) std::copy(from, from + part.numel(), part.data<float>());
   return part;
 }
 
-CoordinatesPtr coordinates_of_batch(const Coordinates& all, RowRange rows) {
-  std::vector<Key> keys;
+CoordinatesPtr coordinates_of_batch(const Coordinates& all, RowRange rows,
+                                    const base::BlockCachePtr& cache) {
+  base::Buffer<Key> keys(cache);
   keys.reserve(static_cast<std::size_t>(rows.size()));
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     Coord c = all.coords()[static_cast<std::size_t>(row)];
     c.batch = 0;
     keys.push_back(pack(c));
   }
-  return Coordinates::from_sorted_keys(std::move(keys),
-                                       {.batch_size = 1, .spatial_shape = all.spatial_shape()});
+  return Coordinates::from_sorted_keys(
+      std::move(keys), {.batch_size = 1, .spatial_shape = all.spatial_shape(), .cache = cache});
 }
 
 RowRange points_of_cloud(std::span<const io::Cloud* const> clouds, std::int32_t cloud) {
@@ -164,19 +177,20 @@ RowRange points_of_cloud(std::span<const io::Cloud* const> clouds, std::int32_t 
   return points;
 }
 
-Output output_of_batch(const Output& whole, std::int32_t batch, RowRange points) {
+Output output_of_batch(const Output& whole, std::int32_t batch, RowRange points,
+                       const base::BlockCachePtr& cache) {
   Output part;
   part.node = whole.node;
   part.per_point = whole.per_point;
   part.on_input = whole.on_input;
   if (whole.dense.defined()) {
-    part.dense = rows_of(whole.dense, {batch, batch + 1});
+    part.dense = rows_of(whole.dense, {batch, batch + 1}, cache);
   } else if (whole.per_point) {
-    part.sparse.features = rows_of(whole.sparse.features, points);
+    part.sparse.features = rows_of(whole.sparse.features, points, cache);
   } else {
     const RowRange rows = rows_of_batch(*whole.sparse.coordinates, batch);
-    part.sparse.coordinates = coordinates_of_batch(*whole.sparse.coordinates, rows);
-    part.sparse.features = rows_of(whole.sparse.features, rows);
+    part.sparse.coordinates = coordinates_of_batch(*whole.sparse.coordinates, rows, cache);
+    part.sparse.features = rows_of(whole.sparse.features, rows, cache);
   }
   return part;
 }
@@ -184,9 +198,10 @@ Output output_of_batch(const Output& whole, std::int32_t batch, RowRange points)
 }  // namespace
 
 // Where points lie among the cells of the input, in centre coordinates.
-std::vector<std::array<double, 3>> Engine::Impl::positions(std::span<const io::Cloud* const> clouds,
-                                                           const Voxels& voxels) const {
-  std::vector<std::array<double, 3>> result;
+base::Buffer<std::array<double, 3>> Engine::Impl::positions(
+    std::span<const io::Cloud* const> clouds, const Voxels& voxels) const {
+  base::Buffer<std::array<double, 3>> result(memory);
+  result.reserve(static_cast<std::size_t>(voxels.points));
   for (std::size_t c = 0; c < clouds.size(); ++c) {
     const auto& origin = voxels.origins[c];
     for (std::int64_t i = 0; i < clouds[c]->size(); ++i) {
@@ -200,14 +215,20 @@ std::vector<std::array<double, 3>> Engine::Impl::positions(std::span<const io::C
   return result;
 }
 
+VoxelizeOptions Engine::Impl::frame_options() const {
+  VoxelizeOptions options = voxelize_options(model.input);
+  options.cache = memory;
+  return options;
+}
+
 // Voxelises on the host, then runs.
 void Engine::Impl::run_voxelized(const Executor& executor, std::span<const io::Cloud* const> clouds,
                                  FrameOutput& whole, CloudVoxels& made) const {
   const auto start = Clock::now();
-  Voxels voxels = voxelize(clouds, voxelize_options(model.input));
+  Voxels voxels = voxelize(clouds, frame_options());
   FrameInput frame{
       .voxels = voxels.tensor, .has_points = true, .point_rows = voxels.point_to_voxel};
-  std::vector<std::array<double, 3>> where;
+  base::Buffer<std::array<double, 3>> where(memory);
   if (plan.needs_positions) where = positions(clouds, voxels);
   frame.point_positions = where;
   whole = {};
@@ -221,6 +242,7 @@ void Engine::Impl::run_voxelized(const Executor& executor, std::span<const io::C
                                                voxels.point_to_voxel.begin() + points.end, -1));
   }
   made.point_to_voxel = std::move(voxels.point_to_voxel);
+  made.origins = std::move(voxels.origins);
 }
 
 std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> clouds) const {
@@ -243,13 +265,18 @@ std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> c
     if (clouds.size() == 1) {
       result.outputs = std::move(whole.outputs);
       result.row_classes = std::move(whole.classes);
+      result.point_to_voxel = std::move(voxels.point_to_voxel);
     } else {
       for (const Output& output : whole.outputs) {
-        result.outputs.push_back(output_of_batch(output, batch, points));
+        result.outputs.push_back(output_of_batch(output, batch, points, memory));
       }
       if (whole.classes) {
         result.row_classes.emplace(whole.classes->begin() + points.begin,
                                    whole.classes->begin() + points.end);
+      }
+      if (!voxels.point_to_voxel.empty()) {
+        const auto first = voxels.point_to_voxel.begin();
+        result.point_to_voxel = {first + points.begin, first + points.end, memory};
       }
     }
     result.classes = model.classes;
@@ -258,10 +285,6 @@ std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> c
     result.points = points.size();
     result.voxels = voxels.rows_of_cloud[b];
     result.dropped = voxels.dropped_of_cloud[b];
-    if (!voxels.point_to_voxel.empty()) {
-      result.point_to_voxel.assign(voxels.point_to_voxel.begin() + points.begin,
-                                   voxels.point_to_voxel.begin() + points.end);
-    }
     for (auto& row : result.point_to_voxel) row -= row < 0 ? 0 : first_row;
     first_row += result.voxels;
     if (batch == 0) {

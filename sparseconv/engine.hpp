@@ -1,6 +1,8 @@
-// Runs a model: voxelise, coordinates and maps, fused network. Planned once per model; activations
-// and the tables of kernel maps are kept and used again, so that a frame no larger than the last
-// allocates neither. `run` may be called from several threads; each run in flight has its own.
+// Runs a model: voxelise, coordinates and maps, fused network. Planned once per model. Memory goes
+// round: voxels, coordinates, maps, activations and outputs take blocks that earlier frames and
+// dropped results gave back, so that in steady state nothing that grows with the frame is
+// allocated. (What belongs to the caller is not counted: the cloud, labels() and scores().)
+// `run` may be called from several threads; each run in flight has its own activations.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -45,7 +47,8 @@ class Engine {
   // of the model and one of the file must agree; where one has it, it holds.
   Result run(const VoxelFile& voxels) const;
   Result run(const SparseTensor& input) const;
-  const Model& model() const;
+  const Model& model()
+      const;  // the graph; the engine keeps the weights packed, not as a model has them
   // Milliseconds of each fused step of the network, in order, with the node it ends with; timed one
   // by one.
   struct StepTime {

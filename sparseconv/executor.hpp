@@ -26,6 +26,9 @@ struct ExecutorOptions {
   // warning. 0: as the frames that come need.
   std::int64_t row_bound = 0;
   std::int64_t memory_limit = 0;  // bytes of the device that the process may hold; 0: no limit
+  // Where coordinates, maps and outputs on the CPU get their memory; null: each executor has its
+  // own.
+  base::BlockCachePtr memory = nullptr;
 };
 
 inline constexpr std::uint16_t kNoClass = 0xffff;
@@ -59,8 +62,9 @@ struct FrameOutput {
 // What run_clouds() says of the voxels it made; as Voxels.
 struct CloudVoxels {
   CoordinatesPtr coordinates;                // null where labels were asked for
-  std::vector<std::int64_t> point_to_voxel;  // empty where labels were asked for
+  base::Buffer<std::int64_t> point_to_voxel;  // empty where labels were asked for
   std::vector<std::int64_t> rows_of_cloud, dropped_of_cloud;
+  std::vector<std::array<double, 3>> origins;  // of each cloud; empty: as asked for
   std::vector<std::string> warnings;
 };
 

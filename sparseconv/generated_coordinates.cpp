@@ -42,8 +42,8 @@ class OutputRange {
 // input.
 template <class Fill>
 CoordinatesPtr generate(const CoordinatesPtr& input, const std::optional<SpatialShape>& shape,
-                        const Fill& fill) {
-  BlockSet set(input->size() / 4);
+                        const base::BlockCachePtr& cache, const Fill& fill) {
+  BlockSet set(input->size() / 4, cache);
   std::array<AxisKeys, 3> axes;
   const auto coords = input->coords();
   for (std::size_t i = 0; i < coords.size(); ++i) {
@@ -65,21 +65,22 @@ CoordinatesPtr generate(const CoordinatesPtr& input, const std::optional<Spatial
       }
     }
   }
-  return Coordinates::from_block_set(std::move(set),
-                                     {.batch_size = input->batch_size(), .spatial_shape = shape});
+  return Coordinates::from_block_set(
+      std::move(set), {.batch_size = input->batch_size(), .spatial_shape = shape, .cache = cache});
 }
 
 CoordinatesPtr halved_coordinates(const CoordinatesPtr& input,
-                                  const std::optional<SpatialShape>& shape) {
+                                  const std::optional<SpatialShape>& shape,
+                                  const base::BlockCachePtr& cache) {
   const detail::KeyLimits limits = detail::key_limits(shape);
-  std::vector<Key> keys;
-  keys.reserve(input->keys().size() / 2);
+  base::Buffer<Key> keys(cache);
+  keys.reserve(input->keys().size());
   for (const Key key : input->keys()) {
     const Key half = detail::halved(key);
     if ((keys.empty() || keys.back() != half) && limits.admits(half)) keys.push_back(half);
   }
-  return Coordinates::from_sorted_keys(std::move(keys),
-                                       {.batch_size = input->batch_size(), .spatial_shape = shape});
+  return Coordinates::from_sorted_keys(
+      std::move(keys), {.batch_size = input->batch_size(), .spatial_shape = shape, .cache = cache});
 }
 
 std::optional<SpatialShape> output_shape(const CoordinatesPtr& input, const ConvGeometry& geometry,
@@ -91,14 +92,17 @@ std::optional<SpatialShape> output_shape(const CoordinatesPtr& input, const Conv
 
 }  // namespace
 
-CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry) {
+CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry,
+                                   const base::BlockCachePtr& cache) {
   constexpr const char* kOperation = "strided coordinates";
   ENSURE(input, kOperation, ": no input");
   geometry.check(kOperation);
   const auto shape = output_shape(input, geometry, true);
-  if (detail::is_halving(geometry) && input->is_sorted()) return halved_coordinates(input, shape);
+  if (detail::is_halving(geometry) && input->is_sorted()) {
+    return halved_coordinates(input, shape, cache);
+  }
   const OutputRange range(kOperation, shape);
-  return generate(input, shape, [&](std::int64_t fine, int axis, AxisKeys& keys) {
+  return generate(input, shape, cache, [&](std::int64_t fine, int axis, AxisKeys& keys) {
     const auto a = static_cast<std::size_t>(axis);
     for (int r = 0; r < geometry.kernel[a]; ++r) {
       const std::int64_t scaled =
@@ -108,13 +112,14 @@ CoordinatesPtr strided_coordinates(const CoordinatesPtr& input, const ConvGeomet
   });
 }
 
-CoordinatesPtr generative_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry) {
+CoordinatesPtr generative_coordinates(const CoordinatesPtr& input, const ConvGeometry& geometry,
+                                      const base::BlockCachePtr& cache) {
   constexpr const char* kOperation = "generative coordinates";
   ENSURE(input, kOperation, ": no input");
   geometry.check(kOperation);
   const auto shape = output_shape(input, geometry, false);
   const OutputRange range(kOperation, shape);
-  return generate(input, shape, [&](std::int64_t coarse, int axis, AxisKeys& keys) {
+  return generate(input, shape, cache, [&](std::int64_t coarse, int axis, AxisKeys& keys) {
     const auto a = static_cast<std::size_t>(axis);
     for (int r = 0; r < geometry.kernel[a]; ++r) {
       const std::int64_t first = coarse * geometry.stride[a] - geometry.padding[a];

@@ -26,7 +26,7 @@ void check_count(std::int64_t keys) {
 }
 
 // The slot that holds `id`, or the free one where it would go.
-std::size_t find_slot(const std::vector<Block>& slots, int shift, Key id) {
+std::size_t find_slot(const base::Buffer<Block>& slots, int shift, Key id) {
   std::size_t slot = detail::home_slot(id, shift);
   while (slots[slot].mask != 0 && slots[slot].id != id) slot = (slot + 1) & (slots.size() - 1);
   return slot;
@@ -34,8 +34,8 @@ std::size_t find_slot(const std::vector<Block>& slots, int shift, Key id) {
 
 }  // namespace
 
-BlockSet::BlockSet(std::int64_t expected_blocks)
-    : slots_(slots_for(expected_blocks)), shift_(shift_for(slots_.size())) {}
+BlockSet::BlockSet(std::int64_t expected_blocks, const base::BlockCachePtr& cache)
+    : slots_(slots_for(expected_blocks), cache), shift_(shift_for(slots_.size())) {}
 
 std::size_t BlockSet::slot_of(Key id) const { return find_slot(slots_, shift_, id); }
 
@@ -70,7 +70,7 @@ bool BlockSet::contains(Key key) const {
 
 void BlockSet::grow() {
   ++growths_;
-  std::vector<Block> old(slots_.size() * 2);
+  base::Buffer<Block> old(slots_.size() * 2, slots_.get_allocator());
   old.swap(slots_);
   shift_ = shift_for(slots_.size());
   for (const Block& block : old) {
@@ -80,7 +80,8 @@ void BlockSet::grow() {
 
 BlockSet::Finished BlockSet::finish() && {
   check_count(keys_);
-  std::vector<std::uint64_t> ids, slots;
+  const auto& cache = slots_.get_allocator().cache();
+  base::Buffer<std::uint64_t> ids(cache), slots(cache);
   ids.reserve(static_cast<std::size_t>(blocks_));
   slots.reserve(static_cast<std::size_t>(blocks_));
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
@@ -89,11 +90,16 @@ BlockSet::Finished BlockSet::finish() && {
     slots.push_back(slot);
   }
   radix_sort(ids, slots);
-  Finished finished;
+  Finished finished{base::Buffer<Key>(cache), {}};
   finished.sorted_keys.reserve(static_cast<std::size_t>(keys_));
   HashMap& map = finished.map;
-  map.first_.resize(slots_.size());
+  map.first_ = base::Buffer<std::int32_t>(slots_.size(), cache);
+  constexpr std::size_t kAhead = 16;  // blocks lie anywhere in the table
   for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < slots.size()) {
+      __builtin_prefetch(&slots_[slots[i + kAhead]]);
+      __builtin_prefetch(&map.first_[slots[i + kAhead]], 1);
+    }
     map.first_[slots[i]] = static_cast<std::int32_t>(finished.sorted_keys.size());
     for (std::uint64_t mask = slots_[slots[i]].mask; mask != 0; mask &= mask - 1) {
       finished.sorted_keys.push_back(ids[i] << kBlockBits |
@@ -106,7 +112,8 @@ BlockSet::Finished BlockSet::finish() && {
   return finished;
 }
 
-HashMap::HashMap(std::span<const Key> sorted_keys) {
+HashMap::HashMap(std::span<const Key> sorted_keys, const base::BlockCachePtr& cache)
+    : slots_(cache), first_(cache), rows_(cache) {
   check_count(static_cast<std::int64_t>(sorted_keys.size()));
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < sorted_keys.size(); ++i) {
@@ -127,7 +134,7 @@ HashMap::HashMap(std::span<const Key> sorted_keys) {
   }
 }
 
-void HashMap::set_rows(std::vector<std::int32_t> rows) { rows_ = std::move(rows); }
+void HashMap::set_rows(base::Buffer<std::int32_t> rows) { rows_ = std::move(rows); }
 
 HashMap::Cursor::Entry HashMap::lookup(Key id) const {
   if (slots_.empty()) return {id, 0, 0};

@@ -11,8 +11,8 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "gemm_core/base/block_cache.hpp"
 #include "sparseconv/coord.hpp"
 
 namespace sparseconv {
@@ -47,15 +47,19 @@ constexpr std::size_t home_slot(Key id, int shift) {
 
 class HashMap;
 
-// A set of keys that can grow.
+// A set of keys that can grow. The map that it becomes takes its memory from the same cache.
 class BlockSet {
  public:
-  explicit BlockSet(std::int64_t expected_blocks = 0);
+  explicit BlockSet(std::int64_t expected_blocks = 0, const base::BlockCachePtr& cache = nullptr);
   bool insert(Key key);  // true when the key was not there
   // Where the block of the key inserted last stands, until the set grows.
   std::uint32_t last_slot() const { return last_slot_; }
   std::int64_t growths() const { return growths_; }
   bool contains(Key key) const;
+  // Asks for the memory that insert(key) will read: some keys ahead, it is there in time.
+  void prefetch(Key key) const {
+    __builtin_prefetch(&slots_[detail::home_slot(key >> detail::kBlockBits, shift_)]);
+  }
   std::int64_t size() const { return keys_; }
   // The keys ascending, and the map from key to rank. Leaves the set empty.
   struct Finished;
@@ -64,7 +68,7 @@ class BlockSet {
  private:
   std::size_t slot_of(Key id) const;
   void grow();
-  std::vector<detail::Block> slots_;  // power of two, at most half full
+  base::Buffer<detail::Block> slots_;  // power of two, at most half full
   std::array<std::uint32_t, detail::kCachedBlocks> recent_{};
   int shift_ = 0;
   std::int64_t blocks_ = 0, keys_ = 0, growths_ = 0;
@@ -73,15 +77,20 @@ class BlockSet {
 
 class HashMap {
  public:
-  HashMap() = default;                                 // of no keys
-  explicit HashMap(std::span<const Key> sorted_keys);  // ascending and distinct; row = rank
-  void set_rows(std::vector<std::int32_t> rows);       // row of each rank, as many as keys
-  std::int32_t find(Key key) const;                    // row or -1
+  HashMap() = default;  // of no keys
+  // Ascending and distinct; row = rank.
+  explicit HashMap(std::span<const Key> sorted_keys, const base::BlockCachePtr& cache = nullptr);
+  void set_rows(base::Buffer<std::int32_t> rows);  // row of each rank, as many as keys
+  std::int32_t find(Key key) const;                // row or -1
   // find() for who kept BlockSet::last_slot() of the key's block.
   std::int32_t find_in_slot(std::uint32_t slot, Key key) const {
     const std::uint64_t mask = slots_[slot].mask, bit = std::uint64_t{1} << (key & 63);
     if ((mask & bit) == 0) return -1;
     return row(first_[slot] + detail::count_bits(mask & (bit - 1)));
+  }
+  void prefetch_slot(std::uint32_t slot) const {
+    __builtin_prefetch(&slots_[slot]);
+    __builtin_prefetch(&first_[slot]);
   }
   std::int64_t nbytes() const;
 
@@ -116,14 +125,14 @@ class HashMap {
   std::int32_t row(std::int32_t rank) const {
     return rows_.empty() ? rank : rows_[static_cast<std::size_t>(rank)];
   }
-  std::vector<detail::Block> slots_;
-  std::vector<std::int32_t> first_;  // rank of the slot's first key
-  std::vector<std::int32_t> rows_;
+  base::Buffer<detail::Block> slots_;
+  base::Buffer<std::int32_t> first_;  // rank of the slot's first key; undefined where it is free
+  base::Buffer<std::int32_t> rows_;
   int shift_ = 0;
 };
 
 struct BlockSet::Finished {
-  std::vector<Key> sorted_keys;
+  base::Buffer<Key> sorted_keys;
   HashMap map;
 };
 

@@ -54,7 +54,7 @@ class Builder {
     base::parallel_blocks(rows_, kGrain, [&](std::int64_t begin, std::int64_t end) {
       HashMap::Cursor cursor(inputs);
       detail::TapKeys keys(map_.geometry);
-      std::vector<std::int64_t> pairs(map_.pairs_per_tap.size());
+      base::Buffer<std::int64_t> pairs(map_.pairs_per_tap.size(), 0, cache());
       for (std::int64_t row = begin; row < end; ++row) {
         keys.set_coarse(map_.output->coords()[static_cast<std::size_t>(row)]);
         search_row(keys, cursor, row, end_tap, [&](int tap, std::int32_t in) {
@@ -78,7 +78,7 @@ class Builder {
     const HashMap& outputs = map_.output->hash_map();
     base::parallel_blocks(map_.input->size(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       HashMap::Cursor cursor(outputs);
-      std::vector<std::int64_t> pairs(map_.pairs_per_tap.size());
+      base::Buffer<std::int64_t> pairs(map_.pairs_per_tap.size(), 0, cache());
       for (std::int64_t row = begin; row < end; ++row) {
         const auto i = static_cast<std::size_t>(row);
         Key key = detail::batch_bits(map_.input->keys()[i]);
@@ -124,7 +124,8 @@ class Builder {
   void put(int tap, std::int64_t out, std::int32_t in) {
     map_.table[static_cast<std::size_t>(tap * rows_ + out)] = in;
   }
-  void add_pairs(const std::vector<std::int64_t>& pairs) {
+  base::BlockCachePtr cache() const { return map_.table.get_allocator().cache(); }
+  void add_pairs(const base::Buffer<std::int64_t>& pairs) {
     const std::lock_guard lock(mutex_);
     for (std::size_t t = 0; t < pairs.size(); ++t) map_.pairs_per_tap[t] += pairs[t];
   }
@@ -166,11 +167,11 @@ void KernelMap::require(const ConvGeometry& wanted, const CoordinatesPtr& in,
 }
 
 KernelMapPtr build_kernel_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
-                              const ConvGeometry& geometry, std::vector<std::int32_t> storage) {
+                              const ConvGeometry& geometry, const base::BlockCachePtr& cache) {
   ENSURE(input && output, "kernel map: no coordinates");
   geometry.check("kernel map");
   auto map = std::make_shared<KernelMap>();
-  map->table = std::move(storage);
+  map->table = base::Buffer<std::int32_t>(cache);
   map->geometry = geometry;
   map->input = input;
   map->output = output;
@@ -185,10 +186,10 @@ KernelMapPtr build_kernel_map(const CoordinatesPtr& input, const CoordinatesPtr&
   return map;
 }
 
-KernelMapPtr invert(const KernelMapPtr& forward, std::vector<std::int32_t> storage) {
+KernelMapPtr invert(const KernelMapPtr& forward, const base::BlockCachePtr& cache) {
   ENSURE(forward, "inverse map: no forward map");
   auto map = std::make_shared<KernelMap>();
-  map->table = std::move(storage);
+  map->table = base::Buffer<std::int32_t>(cache);
   map->kind = inverse_kind(*forward);
   map->geometry = forward->geometry;
   map->input = forward->output;
@@ -207,15 +208,10 @@ KernelMapPtr invert(const KernelMapPtr& forward, std::vector<std::int32_t> stora
   return map;
 }
 
-std::vector<std::int32_t> take_table(KernelMapPtr map) {
-  if (!map || map.use_count() != 1) return {};
-  // Maps are made non-const by the functions above; this one goes away with its last holder.
-  return std::move(const_cast<KernelMap&>(*map).table);
-}
-
 KernelMapPtr build_transposed_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
-                                  const ConvGeometry& geometry) {
-  auto map = std::make_shared<KernelMap>(*invert(build_kernel_map(output, input, geometry)));
+                                  const ConvGeometry& geometry, const base::BlockCachePtr& cache) {
+  const auto forward = build_kernel_map(output, input, geometry, cache);
+  const auto map = std::const_pointer_cast<KernelMap>(invert(forward, cache));
   map->kind = KernelMap::Kind::transposed;
   return map;
 }

@@ -14,7 +14,7 @@ struct KernelMap {
   enum class Kind : std::uint8_t { convolution, inverse, transposed } kind = Kind::convolution;
   ConvGeometry geometry;
   CoordinatesPtr input, output;
-  std::vector<std::int32_t> table;
+  base::Buffer<std::int32_t> table;
   std::vector<std::int64_t> pairs_per_tap;
   std::int64_t pairs() const;
   std::int64_t inputs_without_pair()
@@ -32,15 +32,15 @@ using KernelMapPtr = std::shared_ptr<const KernelMap>;
 
 // fine = coarse*stride - padding + tap*dilation with fine in `input`, coarse in `output`.
 // Submanifold: output == input (same pointer), the map is symmetric and only half of the taps are
-// searched. `storage` gives the table its memory: what take_table() got from an earlier map.
+// searched. The table gets its memory from `cache`, where there is one.
 KernelMapPtr build_kernel_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
-                              const ConvGeometry& geometry, std::vector<std::int32_t> storage = {});
+                              const ConvGeometry& geometry,
+                              const base::BlockCachePtr& cache = nullptr);
 // Pair (in, out, tap) of `forward` used as (out, in, tap): derived, not searched.
-KernelMapPtr invert(const KernelMapPtr& forward, std::vector<std::int32_t> storage = {});
-// The table of a map that nobody else holds; of any other map, nothing.
-std::vector<std::int32_t> take_table(KernelMapPtr map);
+KernelMapPtr invert(const KernelMapPtr& forward, const base::BlockCachePtr& cache = nullptr);
 // Transposed convolution from `input` (coarse) to `output` (fine) coordinates.
 KernelMapPtr build_transposed_map(const CoordinatesPtr& input, const CoordinatesPtr& output,
-                                  const ConvGeometry& geometry);
+                                  const ConvGeometry& geometry,
+                                  const base::BlockCachePtr& cache = nullptr);
 
 }  // namespace sparseconv

@@ -12,12 +12,13 @@ constexpr int kDigitBits = 11, kDigits = 1 << kDigitBits;
 struct Nothing {};
 
 template <class Payload>
-void sort_by(std::vector<std::uint64_t>& keys, std::vector<Payload>& payload) {
+void sort_by(base::Buffer<std::uint64_t>& keys, base::Buffer<Payload>& payload) {
   constexpr bool kHasPayload = !std::is_same_v<Payload, Nothing>;
   std::uint64_t varying = 0;
   for (const std::uint64_t key : keys) varying |= key ^ keys.front();
-  std::vector<std::uint64_t> other_keys(keys.size());
-  std::vector<Payload> other_payload(kHasPayload ? keys.size() : 0);
+  const auto& cache = keys.get_allocator().cache();
+  base::Buffer<std::uint64_t> other_keys(keys.size(), cache);
+  base::Buffer<Payload> other_payload(kHasPayload ? keys.size() : 0, cache);
   int low = 0;
   while (low < 64 && (varying >> low) != 0) {
     low += std::countr_zero(varying >> low);
@@ -38,12 +39,12 @@ void sort_by(std::vector<std::uint64_t>& keys, std::vector<Payload>& payload) {
 
 }  // namespace
 
-void radix_sort(std::vector<std::uint64_t>& keys) {
-  std::vector<Nothing> none;
+void radix_sort(base::Buffer<std::uint64_t>& keys) {
+  base::Buffer<Nothing> none;
   sort_by(keys, none);
 }
 
-void radix_sort(std::vector<std::uint64_t>& keys, std::vector<std::uint64_t>& payload) {
+void radix_sort(base::Buffer<std::uint64_t>& keys, base::Buffer<std::uint64_t>& payload) {
   sort_by(keys, payload);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gemm_core/base/block_cache.hpp"
 #include "sparseconv/sparse_tensor.hpp"
 
 namespace sparseconv {
@@ -32,7 +33,7 @@ class Result {
   std::vector<Output> outputs;
   std::vector<std::string> classes;
   std::vector<std::int64_t> class_ids;
-  std::vector<std::int64_t> point_to_voxel;  // of the input cloud; empty for voxels
+  base::Buffer<std::int64_t> point_to_voxel;  // of the input cloud; empty for voxels
   std::vector<std::string> warnings;
   RunTiming timing;
   RunMemory memory;

@@ -93,15 +93,15 @@ std::array<double, 3> read_triple(const io::Hdf5Reader& file, const char* attrib
   return {values[0], values[1], values[2]};
 }
 
-std::vector<std::int64_t> read_point_to_voxel(const io::Hdf5Reader& file, std::int64_t rows) {
+base::Buffer<std::int64_t> read_point_to_voxel(const io::Hdf5Reader& file, std::int64_t rows) {
   if (!file.has("/point_to_voxel")) return {};
   find_dataset(file, "/point_to_voxel", 1, {base::DType::i64});
-  auto values = file.read<std::int64_t>("/point_to_voxel");
+  const auto values = file.read<std::int64_t>("/point_to_voxel");
   for (std::size_t i = 0; i < values.size(); ++i) {
     ENSURE(values[i] >= -1 && values[i] < rows, "/point_to_voxel: row ", i, " is ", values[i],
            ", expected -1 or a row of ", rows, " voxels");
   }
-  return values;
+  return {values.begin(), values.end()};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Voxel files (HDF5): what `voxelize` writes and `run`, `info`, `bench` and `train` read. Rows keep the file's order.
+// Voxel files (HDF5): what `voxelize` writes and `run`, `info`, `bench` and `train` read. Rows keep
+// the file's order.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -10,15 +11,17 @@
 namespace sparseconv {
 
 struct VoxelFile {
-  SparseTensor tensor;                                  // features as stored: f32 or f16
+  SparseTensor tensor;  // features as stored: f32 or f16
   std::array<double, 3> voxel_size{0, 0, 0}, origin{0, 0, 0};
-  std::vector<std::string> feature_names;               // may be empty
-  std::vector<std::int64_t> point_to_voxel;             // may be empty
-  std::vector<std::int32_t> labels;                     // may be empty
+  std::vector<std::string> feature_names;     // may be empty
+  base::Buffer<std::int64_t> point_to_voxel;  // may be empty
+  std::vector<std::int32_t> labels;           // may be empty
 };
 
-bool is_voxel_file(const std::filesystem::path& path);  // an HDF5 file with the attribute sparseconv_voxels
-// Error names the dataset, the row and the limit: shapes that disagree, duplicates, rows outside the spatial shape.
+bool is_voxel_file(
+    const std::filesystem::path& path);  // an HDF5 file with the attribute sparseconv_voxels
+// Error names the dataset, the row and the limit: shapes that disagree, duplicates, rows outside
+// the spatial shape.
 VoxelFile read_voxel_file(const std::filesystem::path& path);
 void write_voxel_file(const std::filesystem::path& path, const VoxelFile& voxels);
 

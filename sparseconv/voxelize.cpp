@@ -13,11 +13,21 @@
 namespace sparseconv {
 namespace {
 
+constexpr std::size_t kAhead = 16;  // points whose place in the hash map is asked for beforehand
+
 // One run of voxelize().
 class Voxelizer {
  public:
   Voxelizer(std::span<const io::Cloud* const> clouds, const VoxelizeOptions& options)
-      : clouds_(clouds), options_(options) {
+      : clouds_(clouds),
+        options_(options),
+        keys_(options.cache),
+        slots_(options.cache),
+        counts_(options.cache),
+        shared_(options.cache),
+        is_set_(options.cache),
+        sums_(options.cache) {
+    voxels_.point_to_voxel = base::Buffer<std::int64_t>(options.cache);
     ENSURE(static_cast<std::int64_t>(clouds.size()) <= kBatchMax, "voxelize: a batch of ",
            clouds.size(), " clouds, at most ", kBatchMax);
     ENSURE(options.max_points >= 0 && options.max_voxels >= 0, "voxelize: max_points ",
@@ -58,7 +68,7 @@ class Voxelizer {
   void collect_keys() {
     keys_.resize(static_cast<std::size_t>(voxels_.points));
     slots_.resize(keys_.size());
-    BlockSet set(voxels_.points / 3);
+    BlockSet set(voxels_.points / 3, options_.cache);
     std::size_t begin = 0;
     for (std::size_t c = 0; c < clouds_.size(); ++c) {
       const std::span keys(keys_.data() + begin, static_cast<std::size_t>(clouds_[c]->size()));
@@ -69,7 +79,8 @@ class Voxelizer {
     if (set.growths() > 0) slots_.clear();
     voxels_.tensor.coordinates = Coordinates::from_block_set(
         std::move(set), {.batch_size = static_cast<std::int32_t>(clouds_.size()),
-                         .spatial_shape = options_.spatial_shape});
+                         .spatial_shape = options_.spatial_shape,
+                         .cache = options_.cache});
     for (const detail::VoxelGrid& grid : grids_) voxels_.origins.push_back(grid.shifted_origin());
     voxels_.origin = voxels_.origins.empty() ? options_.origin : voxels_.origins.front();
   }
@@ -100,12 +111,14 @@ class Voxelizer {
   void insert_cells(std::span<Key> keys, std::uint32_t* slots, BlockSet& set) {
     const std::int64_t limit = options_.max_voxels > 0 ? set.size() + options_.max_voxels
                                                        : std::numeric_limits<std::int64_t>::max();
-    for (Key& key : keys) {
-      std::uint32_t& slot = *slots++;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (i + kAhead < keys.size()) set.prefetch(keys[i + kAhead]);
+      Key& key = keys[i];
+      slots[i] = 0;
       if (key == kNoKey) continue;
       if (set.size() < limit || set.contains(key)) {
         set.insert(key);
-        slot = set.last_slot();
+        slots[i] = set.last_slot();
       } else {
         key = kNoKey;
         ++voxels_.over_max_voxels;
@@ -126,6 +139,7 @@ class Voxelizer {
         voxels_.points, detail::kPointBlock, [&](std::int64_t begin, std::int64_t end) {
           HashMap::Cursor cursor(rows);
           for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+            if (i + kAhead < slots_.size()) rows.prefetch_slot(slots_[i + kAhead]);
             voxels_.point_to_voxel[i] = row_of(rows, cursor, i);
           }
         });
@@ -146,8 +160,9 @@ class Voxelizer {
 
   void reduce() {
     const auto channels = voxels_.feature_names.size();
-    voxels_.tensor.features = base::Tensor::empty(
-        {voxels_.tensor.rows(), static_cast<std::int64_t>(channels)}, base::DType::f32);
+    voxels_.tensor.features =
+        base::Tensor::empty({voxels_.tensor.rows(), static_cast<std::int64_t>(channels)},
+                            base::DType::f32, options_.cache);
     // Most voxels hold one point: only the others need sums.
     shared_.resize(counts_.size());
     std::int32_t shared = 0;
@@ -176,7 +191,8 @@ class Voxelizer {
   void add_cloud(std::size_t c, std::int64_t begin) {
     const io::Cloud& cloud = *clouds_[c];
     const auto sources = detail::find_features(cloud, voxels_.feature_names, options_.defaults);
-    std::vector<double> values(sources.size() * detail::kPointBlock);  // point-major
+    base::Buffer<double> values(sources.size() * detail::kPointBlock,
+                                options_.cache);  // point-major
     std::vector<std::int64_t> bad(sources.size());
     for (std::int64_t first = 0; first < cloud.size(); first += detail::kPointBlock) {
       const Block block{first, begin + first, std::min(detail::kPointBlock, cloud.size() - first),
@@ -281,12 +297,12 @@ class Voxelizer {
   const VoxelizeOptions& options_;
   Voxels voxels_;
   std::vector<detail::VoxelGrid> grids_;
-  std::vector<Key> keys_;
-  std::vector<std::uint32_t> slots_;  // of points in the hash map; empty where it grew
-  std::vector<std::int32_t> counts_,
-      shared_;  // by row: points, place among voxels of several points or -1
-  std::vector<std::uint8_t> is_set_;
-  std::vector<double> sums_;
+  base::Buffer<Key> keys_;
+  base::Buffer<std::uint32_t> slots_;  // of points in the hash map; empty where it grew
+  // By row: points, place among voxels of several points or -1.
+  base::Buffer<std::int32_t> counts_, shared_;
+  base::Buffer<std::uint8_t> is_set_;
+  base::Buffer<double> sums_;
 };
 
 }  // namespace

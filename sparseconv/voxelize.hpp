@@ -40,11 +40,12 @@ struct VoxelizeOptions {
   std::int64_t max_points = 0, max_voxels = 0;
   std::vector<std::string> features;       // empty: x y z and every other scalar field
   std::map<std::string, double> defaults;  // for features the cloud lacks
+  base::BlockCachePtr cache = nullptr;     // where the voxels and all scratch get their memory
 };
 
 struct Voxels {
-  SparseTensor tensor;                       // f32 features, batch id given to voxelize
-  std::vector<std::int64_t> point_to_voxel;  // [points]: row, or -1 for a dropped point
+  SparseTensor tensor;                        // f32 features, batch id given to voxelize
+  base::Buffer<std::int64_t> point_to_voxel;  // [points]: row, or -1 for a dropped point
   std::vector<std::string> feature_names;
   std::array<double, 3> voxel_size{},
       origin{};  // origin after a whole-cell shift, where one was needed

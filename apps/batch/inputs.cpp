@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "apps/batch/result_log.hpp"
 #include "apps/command.hpp"
 #include "io/io.h"
 
@@ -50,8 +52,8 @@ bool is_scan_name(const fs::path& path) {
 
 // `above` holds the real paths of the folders on the way down, so that a link to one of them ends
 // the search there.
-void search(const fs::path& folder, const fs::path& relative, std::vector<fs::path>& above,
-            Inputs& inputs) {
+void search(const fs::path& folder, const fs::path& relative, const ResultLog* results,
+            std::vector<fs::path>& above, Inputs& inputs) {
   std::error_code error;
   const fs::path real = fs::canonical(folder, error);
   if (std::ranges::find(above, real) != above.end()) return;
@@ -68,15 +70,16 @@ void search(const fs::path& folder, const fs::path& relative, std::vector<fs::pa
   for (const fs::path& entry : entries) {
     const fs::path name = entry.filename();
     if (fs::is_directory(entry, error)) {
-      if (!name.string().starts_with('.')) search(entry, relative / name, above, inputs);
-    } else if (is_scan_name(entry) && fs::is_regular_file(entry, error)) {
+      if (!name.string().starts_with('.')) search(entry, relative / name, results, above, inputs);
+    } else if (is_scan_name(entry) && fs::is_regular_file(entry, error) &&
+               !(results && results->knows(entry))) {
       inputs.files.push_back({entry, relative / name});
     }
   }
   above.pop_back();
 }
 
-void add_name(const fs::path& name, Inputs& inputs) {
+void add_name(const fs::path& name, const ResultLog* results, Inputs& inputs) {
   std::error_code error;
   if (!fs::is_directory(name, error)) {
     inputs.files.push_back({name, name.filename()});
@@ -84,7 +87,7 @@ void add_name(const fs::path& name, Inputs& inputs) {
   }
   const std::size_t files = inputs.files.size(), failures = inputs.failures.size();
   std::vector<fs::path> above;
-  search(name, {}, above, inputs);
+  search(name, {}, results, above, inputs);
   if (inputs.files.size() == files && inputs.failures.size() == failures) {
     inputs.failures.push_back({name.string(), "the folder holds no file of a known format"});
   }
@@ -115,18 +118,21 @@ void drop_repeated(std::vector<InputFile>& files) {
 
 }  // namespace
 
-Inputs find_inputs(const std::vector<std::string>& names) {
+Inputs find_inputs(const std::vector<std::string>& names, const fs::path& results) {
   Inputs inputs;
+  std::optional<ResultLog> log;
+  if (!results.empty()) log.emplace(results);
+  const ResultLog* const known = log ? &*log : nullptr;
   for (const std::string& name : names) {
     std::error_code error;
     const bool exists = fs::symlink_status(name, error).type() != fs::file_type::not_found;
     if (exists || name.find_first_of("*?[") == std::string::npos) {
-      add_name(name, inputs);
+      add_name(name, known, inputs);
       continue;
     }
     const std::vector<fs::path> matches = expand(name);
     if (matches.empty()) inputs.failures.push_back({name, "no file matches this pattern"});
-    for (const fs::path& match : matches) add_name(match, inputs);
+    for (const fs::path& match : matches) add_name(match, known, inputs);
   }
   drop_repeated(inputs.files);
   std::error_code error;

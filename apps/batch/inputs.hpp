@@ -25,8 +25,10 @@ struct Inputs {
 // A name that exists is taken as it stands, even with * ? [ in it. Folders are searched for files
 // with the extension of a known format, except labels and what data sets keep beside scans
 // (calib.txt, poses.txt, ...); links to folders are followed unless they lead back to a folder
-// above.
-Inputs find_inputs(const std::vector<std::string>& names);
+// above. What an earlier batch left in the folder `results`, by its log, is no input of a search: a
+// call whose results go into the folder that it searches can be repeated.
+Inputs find_inputs(const std::vector<std::string>& names,
+                   const std::filesystem::path& results = {});
 
 // DIR/<relative>.<extension> for each file. UsageError when two files would share a result, or a
 // result is an input or one of `kept`.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -30,6 +31,13 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
+// JSON cannot hold every file name, so names that are no UTF-8 are kept as their digest.
+std::string key_of_name(const std::string& name) {
+  const bool is_ascii =
+      std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < 127; });
+  return is_ascii ? name : "digest:" + digest(name);
+}
+
 }  // namespace
 
 std::string digest(std::string_view bytes) { return fmt::format("{:016x}", fnv(kFnvStart, bytes)); }
@@ -54,6 +62,8 @@ std::string file_stamp(const fs::path& path) {
 
 ResultLog::ResultLog(fs::path folder)
     : folder_(std::move(folder)), path_(folder_ / ".sparseconv-run.jsonl") {
+  std::error_code error;
+  real_folder_ = fs::weakly_canonical(folder_, error);
   std::ifstream lines(path_, std::ios::binary);
   for (std::string line; std::getline(lines, line);) {
     const Json entry = Json::parse(line, nullptr, false);
@@ -66,12 +76,14 @@ ResultLog::ResultLog(fs::path folder)
   }
 }
 
-// JSON cannot hold every file name, so names that are no UTF-8 are kept as their digest.
 std::string ResultLog::key(const fs::path& result) const {
-  const std::string name = result.lexically_relative(folder_).string();
-  const bool is_ascii =
-      std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < 127; });
-  return is_ascii ? name : "digest:" + digest(name);
+  return key_of_name(result.lexically_relative(folder_).string());
+}
+
+bool ResultLog::knows(const fs::path& file) const {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(file, error);
+  return !error && entries_.contains(key_of_name(real.lexically_relative(real_folder_).string()));
 }
 
 bool ResultLog::has(const fs::path& result, const std::string& signature) const {

@@ -23,6 +23,8 @@ class ResultLog {
   bool has(const std::filesystem::path& result, const std::string& signature) const;
   void add(const std::filesystem::path& result,
            const std::string& signature);  // Error names the log
+  // Whether a line is about this file, however its path is written and whatever it holds by now.
+  bool knows(const std::filesystem::path& file) const;
 
  private:
   struct Entry {
@@ -30,7 +32,7 @@ class ResultLog {
   };
   std::string key(const std::filesystem::path& result) const;
 
-  std::filesystem::path folder_, path_;
+  std::filesystem::path folder_, real_folder_, path_;
   std::map<std::string, Entry> entries_;
 };
 

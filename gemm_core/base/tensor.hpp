@@ -1,4 +1,5 @@
-// Device, TensorView (no ownership, 64-bit strides in elements) and Tensor (owning, reference counted storage).
+// Device, TensorView (no ownership, 64-bit strides in elements) and Tensor (owning, reference
+// counted storage).
 //   auto x = base::Tensor::zeros({rows, channels}, base::DType::f32);
 //   float* p = x.data<float>();
 #pragma once
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "gemm_core/base/block_cache.hpp"
 #include "gemm_core/base/dtype.hpp"
 #include "gemm_core/base/numeric.hpp"
 
@@ -43,9 +45,9 @@ class Dims {
   std::array<std::int64_t, kMaxRank> value_{};
   int rank_ = 0;
 };
-std::string to_string(const Dims& dims);            // "[3, 4]"
+std::string to_string(const Dims& dims);  // "[3, 4]"
 Dims row_major_strides(const Dims& shape);
-std::int64_t checked_product(const Dims& shape);    // Error when negative or past 2^62
+std::int64_t checked_product(const Dims& shape);  // Error when negative or past 2^62
 
 template <class Pointer>  // void* or const void*
 struct BasicView {
@@ -53,9 +55,12 @@ struct BasicView {
   DType dtype = DType::f32;
   Device device;
   Dims shape, stride;  // stride in elements
-  template <class T> auto as() const {
-    if constexpr (std::is_const_v<std::remove_pointer_t<Pointer>>) return static_cast<const T*>(data);
-    else return static_cast<T*>(data);
+  template <class T>
+  auto as() const {
+    if constexpr (std::is_const_v<std::remove_pointer_t<Pointer>>)
+      return static_cast<const T*>(data);
+    else
+      return static_cast<T*>(data);
   }
 };
 using TensorView = BasicView<void*>;
@@ -64,9 +69,13 @@ using ConstTensorView = BasicView<const void*>;
 class Tensor {
  public:
   Tensor() = default;
-  // Contents undefined; 64-byte aligned. Zero elements allocate nothing. Error names the shape when it cannot be had.
+  // Contents undefined; 64-byte aligned. Zero elements allocate nothing. Error names the shape when
+  // it cannot be had.
   static Tensor empty(const Dims& shape, DType dtype, Device device = {});
   static Tensor zeros(const Dims& shape, DType dtype, Device device = {});
+  // On the CPU, in memory that goes back to `cache` with the last tensor that shares it; null: as
+  // above.
+  static Tensor empty(const Dims& shape, DType dtype, const BlockCachePtr& cache);
 
   const Dims& shape() const { return shape_; }
   std::int64_t size(int axis) const { return shape_[axis]; }
@@ -78,19 +87,29 @@ class Tensor {
 
   void* data() { return storage_.get(); }
   const void* data() const { return storage_.get(); }
-  template <class T> T* data() { check_type(dtype_v<T>); return static_cast<T*>(storage_.get()); }
-  template <class T> const T* data() const { check_type(dtype_v<T>); return static_cast<const T*>(storage_.get()); }
+  template <class T>
+  T* data() {
+    check_type(dtype_v<T>);
+    return static_cast<T*>(storage_.get());
+  }
+  template <class T>
+  const T* data() const {
+    check_type(dtype_v<T>);
+    return static_cast<const T*>(storage_.get());
+  }
 
   TensorView view();
   ConstTensorView view() const;
   // Same storage, another shape of as many elements.
   Tensor reshaped(const Dims& shape) const;
-  Tensor to(DType dtype) const;     // converts on the CPU
-  Tensor to(Device device) const;   // copies between devices, synchronously
+  Tensor to(DType dtype) const;    // converts on the CPU
+  Tensor to(Device device) const;  // copies between devices, synchronously
   Tensor clone() const;
 
  private:
   void check_type(DType wanted) const;
+  static Tensor described(const Dims& shape, DType dtype, Device device);
+  [[noreturn]] void fail_out_of_memory() const;
   std::shared_ptr<void> storage_;
   Dims shape_;
   std::int64_t numel_ = 0;
@@ -98,8 +117,8 @@ class Tensor {
   Device device_;
 };
 
-// Where a kind of device gets its memory. The CUDA library registers itself; without it every use of
-// Kind::cuda is an Error that says the build has no CUDA.
+// Where a kind of device gets its memory. The CUDA library registers itself; without it every use
+// of Kind::cuda is an Error that says the build has no CUDA.
 struct DeviceMemory {
   void* (*allocate)(int index, std::size_t bytes);
   void (*release)(int index, void* pointer);

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "gemm_core/base/parallel.hpp"
 #include "sparseconv/cpu/ops.hpp"
 
@@ -8,17 +10,19 @@ constexpr std::int64_t kGrain = 256;  // rows
 
 }  // namespace
 
-base::Tensor to_dense(const Coordinates& coordinates, const base::ConstTensorView& input) {
+base::Tensor to_dense(const Coordinates& coordinates, const base::ConstTensorView& input,
+                      const base::BlockCachePtr& cache) {
   ENSURE(coordinates.spatial_shape().has_value(),
          "to_dense needs a spatial shape, and neither the model nor the input gives one");
   // By name: Clang 14 captures no structured bindings.
   const SpatialShape& shape = *coordinates.spatial_shape();
   const std::int64_t width = shape[0], height = shape[1], depth = shape[2];
   const std::int64_t channels = input.shape[1];
-  auto dense = base::Tensor::zeros({coordinates.batch_size(), channels * depth, height, width},
-                                   base::DType::f32);
+  auto dense = base::Tensor::empty({coordinates.batch_size(), channels * depth, height, width},
+                                   base::DType::f32, cache);
   if (dense.numel() == 0) return dense;
   float* const to = dense.data<float>();
+  std::memset(to, 0, static_cast<std::size_t>(dense.nbytes()));
   const std::int64_t plane = height * width, volume = channels * depth * plane;
   const auto coords = coordinates.coords();
   base::visit_dtype<float, base::half_t, base::bf16_t>(input.dtype, "to_dense", [&]<class T>() {

@@ -48,7 +48,8 @@ class CpuExecutor final : public Executor {
       : plan_(plan),
         dtype_(options.dtype),
         storage_(options.dtype == DType::tf32 ? DType::f32 : options.dtype),
-        caches_maps_(options.cache_maps) {
+        caches_maps_(options.cache_maps),
+        memory_(options.memory ? options.memory : std::make_shared<base::BlockCache>()) {
     for (const PlanStep& step : plan_.steps) {
       weights_.emplace_back();
       if (step.kind == PlanStep::Kind::convolution) weights_.back() = pack(step);
@@ -110,6 +111,7 @@ class CpuExecutor final : public Executor {
       }
     }
     auto workspace = std::make_unique<Workspace>();
+    workspace->frame.cache = memory_;
     for (const PlanStep& step : plan_.steps) workspace->epilogues.push_back(epilogue_of(step));
     return workspace.release();
   }
@@ -183,7 +185,7 @@ class CpuExecutor final : public Executor {
     const auto& coordinates = w.frame.levels[static_cast<std::size_t>(step.input_level)];
     if (step.kind == Kind::to_dense) {
       auto& dense = output.outputs[static_cast<std::size_t>(step.dense_output)].dense;
-      dense = cpu::to_dense(*coordinates, input);
+      dense = cpu::to_dense(*coordinates, input, memory_);
       return;
     }
     const base::TensorView to = view(w, step.output);
@@ -261,7 +263,8 @@ class CpuExecutor final : public Executor {
       out.on_input = planned.level == 0;
       out.sparse.coordinates = coordinates;
       const auto from = constant(view(w, planned.value));
-      out.sparse.features = base::Tensor::empty({from.shape[0], planned.channels}, DType::f32);
+      out.sparse.features =
+          base::Tensor::empty({from.shape[0], planned.channels}, DType::f32, memory_);
       gemm_core::elementwise(from, {}, out.sparse.features.view());
     }
   }
@@ -269,6 +272,7 @@ class CpuExecutor final : public Executor {
   const Plan& plan_;
   const DType dtype_, storage_;
   const bool caches_maps_;
+  const base::BlockCachePtr memory_;
   std::deque<gemm_core::PackedConvWeights> weights_;  // of each step; empty where it has none
   std::int64_t weight_bytes_ = 0;
   mutable std::mutex mutex_;

@@ -5,12 +5,12 @@
 namespace sparseconv::cpu {
 namespace {
 
-CoordinatesPtr global_coordinates(const CoordinatesPtr& input) {
-  std::vector<Key> keys;
+CoordinatesPtr global_coordinates(const CoordinatesPtr& input, const base::BlockCachePtr& cache) {
+  base::Buffer<Key> keys(cache);
   for (std::int32_t batch = 0; batch < input->batch_size(); ++batch) {
     keys.push_back(pack({batch, 0, 0, 0}));
   }
-  Coordinates::Options options{.batch_size = input->batch_size()};
+  Coordinates::Options options{.batch_size = input->batch_size(), .cache = cache};
   if (input->spatial_shape()) options.spatial_shape = SpatialShape{1, 1, 1};
   return Coordinates::from_sorted_keys(std::move(keys), options);
 }
@@ -48,7 +48,12 @@ void build_merged(const Level& level, Frame& frame, std::size_t index) {
     std::int32_t part, row;
     auto operator<=>(const Source&) const = default;
   };
-  std::vector<Source> sources;
+  std::size_t rows = 0;
+  for (const auto& part : level.parts) {
+    rows += static_cast<std::size_t>(frame.levels[static_cast<std::size_t>(part.level)]->size());
+  }
+  base::Buffer<Source> sources(frame.cache);
+  sources.reserve(rows);
   std::int32_t batch_size = 0;
   for (std::size_t p = 0; p < level.parts.size(); ++p) {
     const auto& part = level.parts[p];
@@ -61,7 +66,13 @@ void build_merged(const Level& level, Frame& frame, std::size_t index) {
   }
   std::sort(sources.begin(), sources.end());
   MergeMap& map = frame.merges[index];
-  std::vector<Key> keys;
+  base::Buffer<Key> keys(frame.cache);
+  map = {base::Buffer<std::int64_t>(frame.cache), base::Buffer<std::int32_t>(frame.cache),
+         base::Buffer<std::int32_t>(frame.cache)};
+  keys.reserve(rows);
+  map.begin.reserve(rows + 1);
+  map.part.reserve(rows);
+  map.row.reserve(rows);
   for (const Source& source : sources) {
     if (keys.empty() || keys.back() != source.key) {
       keys.push_back(source.key);
@@ -71,8 +82,10 @@ void build_merged(const Level& level, Frame& frame, std::size_t index) {
     map.row.push_back(source.row);
   }
   map.begin.push_back(static_cast<std::int64_t>(map.row.size()));
-  frame.levels[index] = Coordinates::from_sorted_keys(
-      std::move(keys), {.batch_size = batch_size, .spatial_shape = merged_shape(level, frame)});
+  frame.levels[index] =
+      Coordinates::from_sorted_keys(std::move(keys), {.batch_size = batch_size,
+                                                      .spatial_shape = merged_shape(level, frame),
+                                                      .cache = frame.cache});
 }
 
 void build_level(const Plan& plan, std::size_t index, Frame& frame) {
@@ -81,13 +94,13 @@ void build_level(const Plan& plan, std::size_t index, Frame& frame) {
   try {
     switch (level.kind) {
       case Level::Kind::strided:
-        frame.levels[index] = strided_coordinates(source(), level.geometry);
+        frame.levels[index] = strided_coordinates(source(), level.geometry, frame.cache);
         break;
       case Level::Kind::generative:
-        frame.levels[index] = generative_coordinates(source(), level.geometry);
+        frame.levels[index] = generative_coordinates(source(), level.geometry, frame.cache);
         break;
       case Level::Kind::global:
-        frame.levels[index] = global_coordinates(source());
+        frame.levels[index] = global_coordinates(source(), frame.cache);
         break;
       case Level::Kind::merged:
         build_merged(level, frame, index);
@@ -114,18 +127,18 @@ void check_equal(const LevelCheck& check, const Frame& frame) {
          a - first.keys().begin());
 }
 
-KernelMapPtr build_map(const PlanMap& map, const Frame& frame, std::vector<std::int32_t> storage) {
+KernelMapPtr build_map(const PlanMap& map, const Frame& frame) {
   const auto& input = frame.levels[static_cast<std::size_t>(map.input)];
   const auto& output = frame.levels[static_cast<std::size_t>(map.output)];
   switch (map.kind) {
     case KernelMap::Kind::convolution:
-      return build_kernel_map(input, output, map.geometry, std::move(storage));
+      return build_kernel_map(input, output, map.geometry, frame.cache);
     case KernelMap::Kind::transposed:
-      return build_transposed_map(input, output, map.geometry);
+      return build_transposed_map(input, output, map.geometry, frame.cache);
     case KernelMap::Kind::inverse:
       break;
   }
-  return invert(frame.maps[static_cast<std::size_t>(map.forward)], std::move(storage));
+  return invert(frame.maps[static_cast<std::size_t>(map.forward)], frame.cache);
 }
 
 }  // namespace
@@ -142,7 +155,6 @@ std::int64_t Frame::nbytes() const {
 }
 
 void Frame::clear() {
-  for (std::size_t i = 0; i < maps.size(); ++i) tables[i] = take_table(std::move(maps[i]));
   maps.clear();
   levels.clear();
   merges.clear();
@@ -152,7 +164,6 @@ void Frame::clear() {
 void build_frame(const Plan& plan, const CoordinatesPtr& input, std::int64_t points, Frame& frame) {
   const std::size_t levels = plan.levels.size();
   frame.clear();
-  frame.tables.resize(plan.maps.size());
   frame.levels.assign(levels, nullptr);
   frame.merges.assign(levels, {});
   frame.rows.assign(levels, 0);
@@ -164,7 +175,7 @@ void build_frame(const Plan& plan, const CoordinatesPtr& input, std::int64_t poi
   }
   for (const auto& check : plan.checks) check_equal(check, frame);
   for (std::size_t i = 0; i < plan.maps.size(); ++i) {
-    frame.maps.push_back(build_map(plan.maps[i], frame, std::move(frame.tables[i])));
+    frame.maps.push_back(build_map(plan.maps[i], frame));
   }
 }
 

@@ -10,8 +10,8 @@ namespace sparseconv::cpu {
 // Rows of a merged level: output row o sums rows `row[i]` of part `part[i]`, begin[o] <= i <
 // begin[o + 1].
 struct MergeMap {
-  std::vector<std::int64_t> begin;
-  std::vector<std::int32_t> part, row;
+  base::Buffer<std::int64_t> begin;
+  base::Buffer<std::int32_t> part, row;
 };
 
 struct Frame {
@@ -19,10 +19,8 @@ struct Frame {
   std::vector<MergeMap> merges;        // of a level
   std::vector<KernelMapPtr> maps;      // null where a map needs no table
   std::vector<std::int64_t> rows;      // of a level
-  // Memory of the last frame's tables, by map: what build_frame() fills again.
-  std::vector<std::vector<std::int32_t>> tables;
+  base::BlockCachePtr cache;           // where all of these get their memory
   std::int64_t nbytes() const;
-  // Lets go of everything but the memory of tables.
   void clear();
 };
 

@@ -26,7 +26,8 @@ void merge(const MergeMap& map, std::span<const base::ConstTensorView> inputs,
 
 // [N, C*D, H, W] f32: D = z, H = y, W = x, channel c*D + z. Error naming the shape that is missing
 // or too large.
-base::Tensor to_dense(const Coordinates& coordinates, const base::ConstTensorView& input);
+base::Tensor to_dense(const Coordinates& coordinates, const base::ConstTensorView& input,
+                      const base::BlockCachePtr& cache = nullptr);
 
 struct DevoxelizeArguments {
   const Coordinates* coordinates = nullptr;  // of the input's rows

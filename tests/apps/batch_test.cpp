@@ -105,6 +105,28 @@ TEST_F(Batch, AnInputIsNeverOverwritten) {
   EXPECT_EQ(model.exit_code, 2) << "m.bin gives m.h5, the model: " << model.err;
 }
 
+TEST_F(Batch, ResultsInTheFolderThatIsSearchedAreNoInputsOfTheNextCall) {
+  write_scans(3);
+  for (const char* out : {"in", "in/results"}) {
+    for (const char* format : {"h5", "ply", "pcd"}) {
+      for (int call = 0; call < 2; ++call) {
+        const ProgramRun run = run_cli({"run", "--model", folder.text("m.h5"), folder.text("in"),
+                                        "-o", folder.text(out), "--format", format, "--json"});
+        EXPECT_EQ(run.exit_code, 0) << run.err;
+        EXPECT_EQ(document(run)["files"].size(), 3u) << out << format << call << run.err;
+      }
+      std::error_code error;  // results of another format would share the names of these
+      for (const std::string& name : names_in(folder / out)) {
+        if (name.ends_with(format)) std::filesystem::remove(folder / out / name, error);
+      }
+    }
+  }
+  const ProgramRun named =
+      run_cli({"voxelize", folder.text("in"), "-o", folder.text("in"), "--json"});
+  EXPECT_EQ(document(named)["files"].size(), 3u) << named.err;
+  EXPECT_EQ(document(run_cli({"info", folder.text("in/s1000.h5"), "--json"}))["files"].size(), 1u);
+}
+
 TEST_F(Batch, ResumeSkipsOnlyWhatIsWholeAndMadeTheSameWay) {
   write_scans(4);
   ASSERT_EQ(run_cli(words()).exit_code, 0);

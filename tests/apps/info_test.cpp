@@ -134,11 +134,19 @@ TEST(Info, ADecimalCommaLocaleChangesNothing) {
       run_cli({"info", folder.text("a.xyz"), "--json"}, {.environment = {{"LC_ALL", "C"}}});
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
   EXPECT_EQ(document(plain)["files"][0]["first"], Json({1.5, -2.25, 0.5}));
-  for (const char* locale : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"}) {
-    const ProgramOptions options{
-        .environment = {{"LC_ALL", locale}, {"LANG", locale}, {"LC_NUMERIC", locale}}};
-    EXPECT_EQ(run_cli({"info", folder.text("a.xyz"), "--json"}, options).out, plain.out) << locale;
+  if (!std::filesystem::exists(std::filesystem::path(SPARSECONV_LOCALES) / "de_DE.UTF-8")) {
+    GTEST_SKIP() << "no locale with a decimal comma could be made";
   }
+  const ProgramOptions comma{
+      .environment = {{"LOCPATH", SPARSECONV_LOCALES}, {"LC_ALL", "de_DE.UTF-8"}}};
+  EXPECT_EQ(run_cli({"info", folder.text("a.xyz"), "--json"}, comma).out, plain.out);
+  EXPECT_EQ(run_cli({"convert", folder.text("a.xyz"), folder.text("b.csv")}, comma).exit_code, 0);
+  EXPECT_EQ(read_bytes(folder / "b.csv"), "x,y,z\n1.5,-2.25,0.5\n3.5,4.75,5.125\n");
+  EXPECT_EQ(run_cli({"voxelize", folder.text("a.xyz"), "--voxel-size", "0.5", "-o",
+                     folder.text("v.h5"), "--json"},
+                    comma)
+                .exit_code,
+            0);
 }
 
 }  // namespace

@@ -159,6 +159,10 @@ TEST_F(Run, ResultsDoNotDependOnThreadsJobsOrBatches) {
   EXPECT_EQ(results({"--threads", "1"}), plain);
   EXPECT_EQ(results({"--jobs", "4", "--threads", "2"}), plain);
   EXPECT_EQ(results({"--batch", "3"}), plain);
+  const std::string half = results({"--dtype", "fp16"});
+  EXPECT_NE(half, plain);
+  EXPECT_EQ(results({"--dtype", "fp16", "--threads", "1"}),
+            half);  // another process, the same bits
 }
 
 TEST_F(Run, AModelThatCannotBeReadIsOneErrorAndExitOne) {

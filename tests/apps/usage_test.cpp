@@ -52,6 +52,10 @@ TEST(Usage, WrongUsageExitsWithTwoAndWritesOnlyToStandardError) {
       {"voxelize", "a.pcd", "--range", "0,0,0,1,1,0"},
       {"voxelize", "a.pcd", "--reduce", "median"},
       {"voxelize", "a.pcd", "--max-points", "0"},
+      {"voxelize", "a.pcd", "--jobs", "0", "-o", "usage_test_out/"},
+      {"convert", "a.pcd", "usage_test_out/", "--format", "ply", "--jobs", "0"},
+      {"convert", "a.pcd", "usage_test_out/", "--format", "no_such_format"},
+      {"convert", "a.pcd", "b.no_such_extension"},
       {"model", "init", "no_such_network", "-o", "m.h5"},
       {"model", "init", "minkunet18"},
       {"model", "init", "minkunet18", "-o", "m.h5", "--width", "0"},
@@ -75,6 +79,7 @@ TEST(Usage, WrongUsageExitsWithTwoAndWritesOnlyToStandardError) {
     EXPECT_EQ(run.out, "") << line;
     EXPECT_NE(run.err, "") << line;
   }
+  EXPECT_FALSE(std::filesystem::exists("usage_test_out"));
 }
 
 TEST(Usage, NegativeNumbersAreValuesNotOptions) {

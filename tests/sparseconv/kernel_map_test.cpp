@@ -168,7 +168,7 @@ TEST(KernelMap, IsTheSameForAnyNumberOfThreads) {
        {ConvGeometry::submanifold({3, 3, 3}),
         ConvGeometry{.kernel = {2, 2, 2}, .stride = {2, 2, 2}},
         ConvGeometry{.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .padding = {1, 1, 1}}}) {
-    std::vector<std::vector<std::int32_t>> tables;
+    std::vector<base::Buffer<std::int32_t>> tables;
     for (const int count : {1, 2, 4}) {
       base::Threads(count).run([&] {
         const auto output = g.stride[0] == 1 ? input : strided_coordinates(input, g);

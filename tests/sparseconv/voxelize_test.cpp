@@ -316,6 +316,28 @@ TEST(Voxelize, ThousandPointsInOneVoxelHaveTheExactMeanInEveryRun) {
   }
 }
 
+// Behaviour 5. Values 5, 1, 9, 1 fall into one voxel and 2 into another.
+TEST(Voxelize, PointsOfOneVoxelMergeAsEachModeSaysInEveryRun) {
+  const auto cloud = make_cloud<float>(
+      {{0.1, 0, 0, 5}, {0.2, 0, 0, 1}, {7, 0, 0, 2}, {0.3, 0, 0, 9}, {0.4, 0, 0, 1}});
+  struct Mode {
+    Reduce reduce;
+    float expected;
+  };
+  for (const auto& [reduce, expected] : {Mode{Reduce::first, 5}, Mode{Reduce::sum, 16},
+                                         Mode{Reduce::mean, 4}, Mode{Reduce::max, 9}}) {
+    for (int run = 0; run < 100; ++run) {
+      base::Threads(1 + run % 3).run([&] {
+        const Voxels v = voxelize(cloud, {.voxel_size = {1, 1, 1}, .reduce = reduce});
+        ASSERT_EQ(v.tensor.rows(), 2);
+        ASSERT_EQ(v.point_to_voxel, (std::vector<std::int64_t>{0, 0, 1, 0, 0}));
+        ASSERT_EQ(feature(v, 0, "intensity"), expected);
+        ASSERT_EQ(feature(v, 1, "intensity"), 2.0F);
+      });
+    }
+  }
+}
+
 TEST(Voxelize, IsTheSameForAnyNumberOfThreads) {
   std::mt19937 random(8);
   std::normal_distribution<double> place(0, 10);

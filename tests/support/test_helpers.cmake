@@ -5,7 +5,8 @@ function(sparseconv_test target)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${target} ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
-  target_compile_definitions(${target} PRIVATE SPARSECONV_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${target} PRIVATE SPARSECONV_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    SPARSECONV_LOCALES="${PROJECT_BINARY_DIR}/locales")
   sparseconv_warnings(${target})
   # Tests are compiled once and run once: light optimisation halves the build and keeps the oracles quick enough.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)

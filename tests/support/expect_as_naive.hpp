@@ -1,0 +1,43 @@
+// Holds a model on the engine to the naive network: every output, in every dtype.
+#pragma once
+#include <gtest/gtest.h>
+
+#include "sparseconv/engine.hpp"
+#include "tests/support/naive_network.hpp"
+
+namespace test_support {
+
+inline Rows rows_of(const sparseconv::SparseTensor& tensor) {
+  Rows rows;
+  const auto coords = tensor.coordinates->coords();
+  rows.coords.assign(coords.begin(), coords.end());
+  if (tensor.features.numel() > 0) {
+    const float* values = tensor.features.data<float>();
+    rows.features.assign(values, values + tensor.features.numel());
+  }
+  return rows;
+}
+
+inline void expect_as_naive(const sparseconv::Model& model, const sparseconv::SparseTensor& input) {
+  using base::DType;
+  const auto expected = run_naively(model, input);
+  for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16}) {
+    SCOPED_TRACE(base::name(dtype));
+    const sparseconv::Engine engine(model, {.dtype = std::string(base::name(dtype)), .threads = 2});
+    const sparseconv::Result result = engine.run(input);
+    for (const sparseconv::Output& output : result.outputs) {
+      const auto& wanted = expected.at(output.node);
+      if (output.dense.defined()) {
+        const auto dense = naive_dense(wanted);
+        ASSERT_EQ(output.dense.numel(), static_cast<std::int64_t>(dense.size()));
+        EXPECT_TRUE(
+            all_near(output.dense.data<float>(), dense.data(), dense.size(), tolerance(dtype)));
+      } else {
+        EXPECT_TRUE(rows_near(rows_of(output.sparse), wanted.as_rows(), tolerance(dtype)))
+            << output.node;
+      }
+    }
+  }
+}
+
+}  // namespace test_support

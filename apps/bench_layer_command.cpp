@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "apps/bench/bench.hpp"
@@ -45,6 +46,13 @@ std::array<int, 3> parse_sizes(const std::string& option, const std::string& tex
     sizes[axis] = static_cast<int>(numbers[axis]);
   }
   return sizes;
+}
+
+void check_kernel(const std::array<int, 3>& kernel, const std::array<int, 3>& stride) {
+  const bool is_odd = std::ranges::all_of(kernel, [](int size) { return size % 2 == 1; });
+  ENSURE_USAGE(is_odd || stride != (std::array{1, 1, 1}),
+               "--kernel: a submanifold layer (stride 1) needs odd sizes, got ", kernel[0], ',',
+               kernel[1], ',', kernel[2]);
 }
 
 base::Tensor random_tensor(std::int64_t rows, std::int64_t columns, base::DType type) {
@@ -149,6 +157,7 @@ int bench_layers(const Arguments& arguments) {
   const auto channels = parse_channels(arguments.get_or<std::string>("channels", "32,64,128"));
   const auto kernel = parse_sizes("kernel", arguments.get_or<std::string>("kernel", "3"));
   const auto stride = parse_sizes("stride", arguments.get_or<std::string>("stride", "1"));
+  check_kernel(kernel, stride);
   const FrameOptions frame = frame_options(arguments);
   const auto map = map_of(load_frame(frame).voxels.coordinates, geometry_of(kernel, stride));
   BenchReport report(settings);

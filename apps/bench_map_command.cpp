@@ -93,7 +93,7 @@ class MapBench {
     for (const io::Cloud& cloud : frame_.clouds) clouds_.push_back(&cloud);
     std::int64_t points = 0;
     for (const io::Cloud& cloud : frame_.clouds) points += cloud.size();
-    const sparseconv::VoxelizeOptions options{.voxel_size = options_.voxel_size,
+    const sparseconv::VoxelizeOptions options{.voxel_size = options_.voxelize.voxel_size,
                                               .features = {"x", "y", "z", "intensity"},
                                               .defaults = {{"intensity", 0.0}},
                                               .cache = cache_};

@@ -16,12 +16,19 @@ using sparseconv::Engine, sparseconv::Model, sparseconv::SparseTensor;
 Model model_of(const Arguments& arguments, const FrameOptions& frame) {
   const bool has_file = arguments.has("model");
   ENSURE_USAGE(!(has_file && arguments.has("arch")), "--arch and --model exclude each other");
-  if (has_file) return sparseconv::load_model(arguments.text("model"));
+  if (has_file) {
+    try {
+      return sparseconv::load_model(arguments.text("model"));
+    } catch (const std::exception& error) {
+      throw FileError(arguments.text("model"), error.what());
+    }
+  }
   const std::string name = arguments.get_or<std::string>("arch", "minkunet42");
   choice_option(arguments, "arch", name, sparseconv::architecture_names());
   const double width = parse_number("width", arguments.get_or<std::string>("width", "1"));
   ENSURE_USAGE(width > 0 && width <= 64, "--width: ", width, " is not in (0, 64]");
-  return sparseconv::build_architecture(name, {.width = width, .voxel_size = frame.voxel_size[0]});
+  return sparseconv::build_architecture(
+      name, {.width = width, .voxel_size = frame.voxelize.voxel_size[0]});
 }
 
 double median(std::vector<double> values) {
@@ -147,11 +154,8 @@ int bench_network(const Arguments& arguments) {
   Model model = model_of(arguments, frame_settings);
   // Detectors have a field of view, cut into cells of their own heights.
   if (arguments.has("voxel-size") && !model.input.range)
-    model.input.voxel_size = frame_settings.voxel_size;
-  frame_settings.range = model.input.range;
-  frame_settings.spatial_shape = model.input.spatial_shape;
-  frame_settings.voxel_size = model.input.voxel_size;
-  frame_settings.features = model.input.features;
+    model.input.voxel_size = frame_settings.voxelize.voxel_size;
+  frame_settings.voxelize = voxelize_options(model.input);
   const BenchFrame frame = load_frame(frame_settings);
   const SparseTensor input = input_of(frame, model);
   std::vector<Contender> contenders;

@@ -148,6 +148,8 @@ int run_command_line(const std::vector<std::string>& words) {
     report_error(command->name, error.what());
     report_note("Try: sparseconv " + command->name + " --help");
     return kWrongUsage;
+  } catch (const FileError& error) {
+    report_error(error.file(), error.what());
   } catch (const std::bad_alloc&) {
     report_error(command->name, "out of memory");
   } catch (const std::exception& error) {

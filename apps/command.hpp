@@ -29,6 +29,18 @@ class UsageError : public base::Error {
   using base::Error::Error;
 };
 
+// What is wrong with a file that the command cannot do without: main prints it as
+// `sparseconv: <file>: <what>` and returns kSomeFailed.
+class FileError : public base::Error {
+ public:
+  FileError(std::string file, const std::string& what)
+      : base::Error(what), file_(std::move(file)) {}
+  const std::string& file() const { return file_; }
+
+ private:
+  std::string file_;
+};
+
 #define ENSURE_USAGE(condition, ...)                         \
   do {                                                       \
     if (!(condition)) [[unlikely]]                           \

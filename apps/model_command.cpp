@@ -1,5 +1,6 @@
 // model init and model info.
 #include <algorithm>
+#include <set>
 
 #include "apps/batch/pipeline.hpp"
 #include "apps/batch/report.hpp"
@@ -15,7 +16,15 @@ namespace {
 std::vector<std::string> class_names(const std::string& text) {
   const bool is_count =
       !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-  if (!is_count) return split_list(text);
+  if (!is_count) {
+    std::vector<std::string> names = split_list(text);
+    std::set<std::string> seen;
+    for (const std::string& name : names) {
+      ENSURE_USAGE(!name.empty(), "--classes: \"", text, "\" has an empty name");
+      ENSURE_USAGE(seen.insert(name).second, "--classes: ", name, " is there twice");
+    }
+    return names;
+  }
   const std::int64_t count = parse_integer("classes", text);
   ENSURE_USAGE(count >= 1 && count <= 65536, "--classes: ", count, " is not in 1..65536");
   std::vector<std::string> names;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -84,10 +85,19 @@ render::Image draw_file(const fs::path& path, const Arguments& arguments,
   return render::draw(cloud, options);
 }
 
+bool is_png_name(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".png";
+}
+
 int render_files(const Arguments& arguments) {
   const fs::path output = arguments.required("output");
   const std::vector<std::string>& inputs = arguments.inputs();
   const bool is_pair = arguments.has("side-by-side");
+  ENSURE_USAGE(is_png_name(output), "--output: pictures are PNG, and ", output.string(),
+               " does not end in .png");
   ENSURE_USAGE(inputs.size() == (is_pair ? 2u : 1u),
                is_pair ? "--side-by-side needs two inputs, got "
                        : "expected one input (two with --side-by-side), got ",
@@ -139,8 +149,7 @@ Command render_command() {
   add("camera", value<std::string>(),
       "x,y,z,tx,ty,tz: eye and target in metres; or behind, front, left, right, oblique, driver "
       "(behind)");
-  add("top-width", value<std::string>(),
-                  "metres that the view from above shows (chosen)");
+  add("top-width", value<std::string>(), "metres that the view from above shows (chosen)");
   add("size", value<std::string>(), "WIDTHxHEIGHT in pixels (1600x800)");
   add("point-size", value<std::string>(), "multiple of the usual size (1)");
   add("background", value<std::string>(), "dark or light (dark)");

@@ -231,6 +231,7 @@ class Runner {
                  {"voxels", shared->voxels},
                  {"dropped", shared->dropped},
                  {"output", text_of(output)},
+                 {"origin", shared->origin},
                  {"timing", timing_json(shared->timing)}};
       if (!settings_.as_json) {
         print_text(entry["path"].get<std::string>() + " -> " + text_of(output) + '\n');

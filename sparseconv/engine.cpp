@@ -45,6 +45,12 @@ std::string clear_non_finite(base::Tensor& features) {
   return bad == 0 ? "" : base::concat("features: ", bad, " non-finite values are read as 0");
 }
 
+// Of cell 0, where nothing had to be shifted.
+std::array<double, 3> origin_of(const ModelInput& input) {
+  if (!input.range) return {};
+  return {(*input.range)[0], (*input.range)[1], (*input.range)[2]};
+}
+
 // The executors of the devices asked for. A frame goes to the one with the fewest in flight.
 class Executors {
  public:
@@ -285,6 +291,8 @@ std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> c
     result.points = points.size();
     result.voxels = voxels.rows_of_cloud[b];
     result.dropped = voxels.dropped_of_cloud[b];
+    result.voxel_size = model.input.voxel_size;
+    result.origin = voxels.origins.empty() ? origin_of(model.input) : voxels.origins[b];
     for (auto& row : result.point_to_voxel) row -= row < 0 ? 0 : first_row;
     first_row += result.voxels;
     if (batch == 0) {
@@ -357,6 +365,8 @@ Result Engine::run(const VoxelFile& file) const {
                               "', the model was made for '" + joined(wanted.features) + "'");
   }
   result.point_to_voxel = file.point_to_voxel;
+  result.origin = file.origin;
+  result.voxel_size = file.voxel_size;
   return result;
 }
 

@@ -1,6 +1,7 @@
 // What a run gives back: the outputs of the network, and how points, labels and scores follow from
 // them.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ class Result {
   RunTiming timing;
   RunMemory memory;
   std::int64_t points = 0, voxels = 0, dropped = 0;
+  // Cells of the input: cell = floor((x - origin) / voxel_size), with the origin after a whole-cell
+  // shift where one was needed. Zeros where a voxel file does not say.
+  std::array<double, 3> origin{}, voxel_size{};
   bool has_points = false;  // the input was a cloud: labels and scores have a row a point
   // EngineOptions::labels_only on a GPU: index into `classes` by row of labels(), 0xffff for a
   // point that became no voxel; `outputs` are empty then.

@@ -15,6 +15,7 @@
 #include "gemm_core/base/dtype.hpp"
 #include "io/cloud.hpp"
 #include "sparseconv/sparse_tensor.hpp"
+#include "sparseconv/voxelize.hpp"
 
 namespace apps {
 
@@ -71,11 +72,8 @@ class BenchReport {
 // sensor.
 struct FrameOptions {
   std::vector<std::string> inputs;
-  std::array<double, 3> voxel_size{0.1, 0.1, 0.1};
-  std::vector<std::string> features{"x", "y", "z", "intensity"};  // 0 where a cloud lacks one
-  // Bounds of clouds, where a network has them.
-  std::optional<std::array<double, 6>> range;
-  std::optional<sparseconv::SpatialShape> spatial_shape;
+  // Features are 0 where a cloud lacks them; bounds where a network has them.
+  sparseconv::VoxelizeOptions voxelize{.features = {"x", "y", "z", "intensity"}};
   int batch = 1;           // frames in one tensor; few inputs are repeated
   std::uint64_t seed = 1;  // of the street
 };
@@ -87,7 +85,7 @@ struct BenchFrame {
   std::vector<io::Cloud> clouds;             // empty where a voxel file was read
   sparseconv::SparseTensor voxels;           // f32 features: x y z and what else the clouds have
 };
-BenchFrame load_frame(const FrameOptions& options);
+BenchFrame load_frame(const FrameOptions& options);  // FileError
 
 std::string device_name(const BenchSettings& settings);
 

@@ -4,6 +4,7 @@
 #include "apps/batch/inputs.hpp"
 #include "apps/bench/bench.hpp"
 #include "apps/read_options.hpp"
+#include "apps/results.hpp"
 #include "apps/values.hpp"
 #include "io/simulator.hpp"
 #include "sparseconv/voxel_file.hpp"
@@ -27,6 +28,16 @@ std::vector<std::filesystem::path> repeated(std::vector<std::filesystem::path> f
   return files;
 }
 
+// read(path); what it throws names the file.
+template <class Read>
+auto of_file(const std::filesystem::path& path, const Read& read) {
+  try {
+    return read(path);
+  } catch (const std::exception& error) {
+    throw FileError(text_of(path), error.what());
+  }
+}
+
 }  // namespace
 
 void add_frame_options(Command& command) {
@@ -41,7 +52,7 @@ void add_frame_options(Command& command) {
 FrameOptions frame_options(const Arguments& arguments) {
   FrameOptions options;
   options.inputs = arguments.get_or<std::vector<std::string>>("input", {});
-  options.voxel_size =
+  options.voxelize.voxel_size =
       parse_voxel_size("voxel-size", arguments.get_or<std::string>("voxel-size", "0.1"));
   options.batch = static_cast<int>(integer_option(arguments, "batch", 1, 1, 1024));
   options.seed = static_cast<std::uint64_t>(integer_option(arguments, "seed", 1, 0, INT64_MAX));
@@ -52,23 +63,22 @@ BenchFrame load_frame(const FrameOptions& options) {
   BenchFrame frame;
   const Inputs inputs = find_inputs(options.inputs);
   for (const InputFailure& failure : inputs.failures)
-    base::fail(failure.path, ": ", failure.message);
+    throw FileError(failure.path, failure.message);
   if (inputs.files.size() == 1 && sparseconv::is_voxel_file(inputs.files[0].path)) {
-    frame.voxels = sparseconv::read_voxel_file(inputs.files[0].path).tensor;
+    frame.voxels = of_file(inputs.files[0].path, sparseconv::read_voxel_file).tensor;
     frame.voxels.features = frame.voxels.features.to(base::DType::f32);
     return frame;
   }
   for (const InputFile& file : inputs.files) frame.files.push_back(file.path);
   frame.files = repeated(std::move(frame.files), options.batch);
-  for (const auto& file : frame.files) frame.clouds.push_back(read_cloud(file, {}));
+  for (const auto& file : frame.files) {
+    frame.clouds.push_back(of_file(file, [](const auto& path) { return read_cloud(path, {}); }));
+  }
   if (frame.clouds.empty()) frame.clouds = street(options.seed, options.batch);
   std::vector<const io::Cloud*> clouds;
   for (const io::Cloud& cloud : frame.clouds) clouds.push_back(&cloud);
-  sparseconv::VoxelizeOptions how{.voxel_size = options.voxel_size,
-                                  .range = options.range,
-                                  .spatial_shape = options.spatial_shape,
-                                  .features = options.features};
-  for (const std::string& feature : options.features) how.defaults[feature] = 0;
+  sparseconv::VoxelizeOptions how = options.voxelize;
+  for (const std::string& feature : how.features) how.defaults.emplace(feature, 0);
   frame.voxels = sparseconv::voxelize(clouds, how).tensor;
   return frame;
 }

@@ -32,6 +32,10 @@ void write_output(io::Hdf5Writer& file, const Output& output) {
 void write_hdf5_result(const fs::path& path, const ResultKind& kind, const Result& result) {
   io::Hdf5Writer file(path);
   file.set_attribute("/", "sparseconv_result", std::int64_t{1});
+  file.set_attribute("/", "origin",
+                     std::vector<double>(result.origin.begin(), result.origin.end()));
+  file.set_attribute("/", "voxel_size",
+                     std::vector<double>(result.voxel_size.begin(), result.voxel_size.end()));
   if (!result.classes.empty()) {
     file.set_attribute("/", "classes", result.classes);
     file.set_attribute("/", "class_ids", result.class_ids);

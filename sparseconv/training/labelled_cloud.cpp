@@ -96,7 +96,7 @@ Batch joined(std::span<const Batch> batches) {
     all.voxels.coordinates = Coordinates::create(std::move(coords), options);
     return all;
   }
-  std::vector<Key> keys;
+  base::Buffer<Key> keys;
   keys.reserve(coords.size());
   for (const Coord& c : coords) keys.push_back(pack(c));
   all.voxels.coordinates = Coordinates::from_sorted_keys(std::move(keys), options);

@@ -50,6 +50,25 @@ TEST_F(Bench, LayerCountsPresentPairsOnly) {
   EXPECT_GE(first["pairs"].get<int>(), 500);
 }
 
+TEST_F(Bench, ABoundedNetworkTakesThePointsInsideItsRange) {
+  const Json json = bench({"network", "--arch", "second", "--width", "0.25", "--input",
+                           folder.text("a.bin"), "--voxel-size", "0.2"});
+  EXPECT_GT(json["results"][0]["voxels"].get<int>(), 0);
+  EXPECT_LE(json["results"][0]["voxels"].get<int>(), 500);
+}
+
+TEST_F(Bench, AFileThatCannotBeReadIsNamed) {
+  write_bytes(folder / "bad.bin", "abc");
+  for (const char* name : {"no_such.bin", "bad.bin"}) {
+    const ProgramRun run = run_cli({"bench", "layer", "--input", folder.text(name)});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_TRUE(run.err.starts_with("sparseconv: " + folder.text(name) + ": ")) << run.err;
+  }
+  const ProgramRun run = run_cli({"bench", "network", "--model", folder.text("no_such.h5")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(run.err.starts_with("sparseconv: " + folder.text("no_such.h5") + ": ")) << run.err;
+}
+
 TEST_F(Bench, NetworkSplitsItsTime) {
   const Json json = bench(
       {"network", "--arch", "minkunet14", "--width", "0.125", "--input", folder.text("a.bin")});

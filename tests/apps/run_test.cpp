@@ -128,6 +128,23 @@ TEST_F(Run, AVoxelFileGivesOneLabelAVoxelInItsOrder) {
   EXPECT_NEAR(io::read(folder / "out" / "v.ply").get("x").at(1), -0.25, 1e-6);  // centre of cell -3
 }
 
+TEST_F(Run, FarFromTheOriginMovesTheOriginByWholeCellsSaysSoAndStoresIt) {
+  write_scan(folder / "far.bin", {{1e6f, 2e6f, 0, 0.9f}, {1e6f + 1, 2e6f, 0, 0.1f}});
+  const ProgramRun run_ = run({"--save", "features", "--json"}, "far.bin");
+  ASSERT_EQ(run_.exit_code, 0) << run_.err;
+  EXPECT_TRUE(contains(run_.err, "origin moved")) << run_.err;
+  const Json origin = document(run_)["files"][0]["origin"];
+  const io::Hdf5Reader file(folder / "out" / "far.h5");
+  EXPECT_EQ(file.attribute_numbers("/", "origin"), origin.get<std::vector<double>>());
+  EXPECT_NEAR(origin[0].get<double>(), 1e6, 0.1);
+  EXPECT_NEAR(origin[1].get<double>(), 2e6, 0.1);
+  EXPECT_EQ(file.read<std::int32_t>("/outputs/head/coordinates"),
+            (std::vector<std::int32_t>{0, 0, 0, 0, 0, 10, 0, 0}));
+  ASSERT_EQ(run({"--save", "features", "--json"}).exit_code, 0);
+  EXPECT_EQ(io::Hdf5Reader(folder / "out" / "a.h5").attribute_numbers("/", "voxel_size"),
+            (std::vector<double>{0.1, 0.1, 0.1}));
+}
+
 TEST_F(Run, ZeroPointsGiveZeroLabels) {
   write_bytes(folder / "none.bin", "");
   const ProgramRun run_ = run({"--format", "label"}, "none.bin");

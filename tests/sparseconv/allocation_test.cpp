@@ -11,9 +11,13 @@
 namespace {
 std::atomic<std::int64_t> allocated_bytes{0};
 
-void* allocate(std::size_t bytes, std::size_t alignment) {
+std::size_t counted(std::size_t bytes) {
   allocated_bytes += static_cast<std::int64_t>(bytes);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  return bytes;
+}
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  const std::size_t rounded = (counted(bytes) + alignment - 1) / alignment * alignment;
   void* const pointer = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (pointer == nullptr) throw std::bad_alloc();
   return pointer;
@@ -23,6 +27,9 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return std::malloc(counted(bytes));
 }
 void operator delete(void* pointer) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }

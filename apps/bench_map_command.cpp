@@ -138,7 +138,7 @@ int bench_maps_on_gpu(const BenchSettings& settings, const FrameOptions& options
       clouds.push_back(&cloud);
       points += static_cast<double>(cloud.size());
     }
-    const sparseconv::VoxelizeOptions how{.voxel_size = options.voxel_size,
+    const sparseconv::VoxelizeOptions how{.voxel_size = options.voxelize.voxel_size,
                                           .features = {"x", "y", "z", "intensity"},
                                           .defaults = {{"intensity", 0.0}}};
     report.add(gpu_result("voxelize", frame, sparseconv::time_voxelize(clouds, how, device, rounds),

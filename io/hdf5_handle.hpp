@@ -26,6 +26,10 @@ class Lock {
     [[maybe_unused]] static const herr_t is_left_alone_at_exit = H5dont_atexit();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
+  // What went wrong last is kept for each thread and would be lost with it.
+  ~Lock() { H5Eclear2(H5E_DEFAULT); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
 
   // In the child of a fork, whose only thread is another than the one that holds the lock.
   static void forget_in_child() { new (&mutex()) std::recursive_mutex; }

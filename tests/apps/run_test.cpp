@@ -159,8 +159,11 @@ TEST_F(Run, ZeroPointsGiveZeroLabels) {
 }
 
 TEST_F(Run, ResultsDoNotDependOnThreadsJobsOrBatches) {
-  for (int i = 0; i < 5; ++i)
-    write_scan(folder / "in" / ("s" + std::to_string(i) + ".bin"), spiral(50 + i));
+  for (int i = 0; i < 5; ++i) {
+    auto points = spiral(50 + i);
+    for (std::size_t k = 0; k < points.size(); ++k) points[k][3] = 0.013f * static_cast<float>(k);
+    write_scan(folder / "in" / ("s" + std::to_string(i) + ".bin"), points);
+  }
   const auto results = [&](std::vector<std::string> more) {
     std::vector<std::string> words{"--format", "npy", "--save", "scores"};
     words.insert(words.end(), more.begin(), more.end());

@@ -206,7 +206,9 @@ TEST(Locale, ChangesNothing) {
   const TemporaryFolder folder;
   ::setenv("LOCPATH", SPARSECONV_LOCALES, 1);
   const bool has_comma_locale = std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr;
-  if (has_comma_locale) ASSERT_STREQ(std::localeconv()->decimal_point, ",");
+  if (has_comma_locale) {
+    ASSERT_STREQ(std::localeconv()->decimal_point, ",");
+  }
   write_file(folder / "a.xyz", "1.5 -2.25 0.5 7.125\n");
   const io::Cloud cloud = io::read(folder / "a.xyz");
   io::write(folder / "b.csv", cloud);

@@ -8,6 +8,7 @@
 #include "sparseconv/engine.hpp"
 #include "tests/support/compare_values.hpp"
 #include "tests/support/make_inputs.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace behaviour {
 
@@ -33,7 +34,7 @@ inline constexpr const char* kNetwork = R"(
 
 inline Result run(const Model& model, const SparseTensor& input, const std::string& dtype = "fp32",
                   int threads = 2) {
-  return Engine(model, {.dtype = dtype, .threads = threads}).run(input);
+  return Engine(model, test_support::on_device({.dtype = dtype, .threads = threads})).run(input);
 }
 
 inline SparseTensor sparse(const Result& result) { return result.outputs.at(0).sparse; }

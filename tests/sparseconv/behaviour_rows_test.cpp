@@ -149,7 +149,7 @@ TEST(Behaviour, AFrameThatFailedIsNotTakenForACachedOne) {
       R"({"name":"up","op":"conv_transpose","inputs":["input"],"kernel":1,"stride":2,"out_channels":3},
          {"name":"out","op":"add","inputs":["input","up"]})",
       3);
-  const Engine engine(model, {.threads = 1, .cache_maps = true});
+  const Engine engine(model, test_support::on_device({.threads = 1, .cache_maps = true}));
   const auto input = tensor_of({{0, 1, 0, 0}}, 3, {.batch_size = 1});
   for (int repeat = 0; repeat < 2; ++repeat) EXPECT_THROW(engine.run(input), base::Error);
 }
@@ -157,7 +157,8 @@ TEST(Behaviour, AFrameThatFailedIsNotTakenForACachedOne) {
 // Behaviour 28: equal counts, other values; the cache goes by identity.
 TEST(Behaviour, CachedMapsAreNotReusedForOtherCoordinates) {
   const Model model = random_model(kNetwork, 4);
-  const Engine cached(model, {.threads = 2, .cache_maps = true}), plain(model, {.threads = 2});
+  const Engine cached(model, test_support::on_device({.threads = 2, .cache_maps = true})),
+      plain(model, test_support::on_device({.threads = 2}));
   const auto a = tensor_of({{0, 0, 0, 0}, {0, 0, 0, 1}, {0, 1, 0, 0}}, 4, {.batch_size = 1});
   const auto b = tensor_of({{0, 0, 0, 0}, {0, 5, 0, 1}, {0, 9, 0, 0}}, 4, {.batch_size = 1});
   for (const auto* input : {&a, &a, &b, &a, &b}) {

@@ -14,10 +14,10 @@ TEST(Behaviour, TheSameInputGivesTheSameBitsWithAnyNumberOfThreads) {
   const Model model = random_model(kNetwork, 4, R"("out","c","g")");
   const auto input = test_support::random_tensor({.shape = {40, 40, 12}});
   for (const char* dtype : kDTypes) {
-    const Engine first(model, {.dtype = dtype, .threads = 1});
+    const Engine first(model, test_support::on_device({.dtype = dtype, .threads = 1}));
     const Result reference = first.run(input);
     for (const int threads : {1, 2, 3, 7}) {
-      const Engine engine(model, {.dtype = dtype, .threads = threads});
+      const Engine engine(model, test_support::on_device({.dtype = dtype, .threads = threads}));
       for (int repeat = 0; repeat < 3; ++repeat) {
         const Result again = engine.run(input);
         for (std::size_t i = 0; i < reference.outputs.size(); ++i) {

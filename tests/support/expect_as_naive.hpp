@@ -4,6 +4,7 @@
 
 #include "sparseconv/engine.hpp"
 #include "tests/support/naive_network.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace test_support {
 
@@ -23,7 +24,8 @@ inline void expect_as_naive(const sparseconv::Model& model, const sparseconv::Sp
   const auto expected = run_naively(model, input);
   for (const DType dtype : {DType::f32, DType::tf32, DType::f16, DType::bf16}) {
     SCOPED_TRACE(base::name(dtype));
-    const sparseconv::Engine engine(model, {.dtype = std::string(base::name(dtype)), .threads = 2});
+    const sparseconv::Engine engine(
+        model, on_device({.dtype = std::string(base::name(dtype)), .threads = 2}));
     const sparseconv::Result result = engine.run(input);
     for (const sparseconv::Output& output : result.outputs) {
       const auto& wanted = expected.at(output.node);

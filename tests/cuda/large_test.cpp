@@ -19,7 +19,7 @@ float input_value(std::int64_t x, std::int64_t y, std::int64_t z) {
 }
 
 SparseTensor full_grid() {
-  std::vector<Key> keys;
+  base::Buffer<Key> keys;
   keys.reserve(static_cast<std::size_t>(kX * kY * kZ));
   for (int x = 0; x < kX; ++x) {
     for (int y = 0; y < kY; ++y) {

@@ -38,10 +38,13 @@ def readers():
     found = []
     try:
         import laspy
+        import numpy
 
         def read_las(path):
+            # laspy keeps records and computes on access; a reader of columns takes them all.
             cloud = laspy.read(path)
-            return cloud.x[:], cloud.y[:], cloud.z[:], cloud.intensity[:]
+            names = [name for name in cloud.point_format.dimension_names if name not in "XYZ"]
+            return [numpy.array(cloud[name]) for name in ("x", "y", "z", *names)]
 
         found.append(("laspy", ".las", read_las))
     except ImportError:

@@ -33,8 +33,8 @@ run_one() {
   case $target in hdf5 | voxels | model) leaks=0 ;; esac   # HDF5's library leaks on damaged files
   mkdir -p "$corpus" "$findings" "$build/logs"
   # A small file must not take much memory: what is allocated at once is limited, HDF5's own tables set how far.
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $build/fuzz/fuzz_"$target" -max_total_time="$seconds" \
-    -detect_leaks=$leaks -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=10 -max_len=16384 -print_final_stats=1 \
+  ASAN_OPTIONS=detect_leaks=$leaks UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $build/fuzz/fuzz_"$target" -max_total_time="$seconds" \
+    -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=10 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="$findings/" "$corpus" $([ -d "$build/seeds/$target" ] && echo "$build/seeds/$target") \
     >"$build/logs/$target.log" 2>&1 || status=$?
   local runs

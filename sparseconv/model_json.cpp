@@ -251,6 +251,8 @@ Model parse_model_graph(const std::string& json_text) {
     document = json::parse(json_text);
   } catch (const json::parse_error& error) {
     base::fail("model graph: not valid JSON at byte ", error.byte);
+  } catch (const json::out_of_range&) {
+    base::fail("model graph: not valid JSON: a number is too large");
   }
   JsonReader in(document, "model");
   Model model;

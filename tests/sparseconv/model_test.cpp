@@ -242,6 +242,7 @@ TEST(BadModel, TheRestOfTheDocumentIsCheckedToo) {
   const std::string nodes = R"("nodes": [{"name":"n","op":"relu","inputs":["input"]}])";
   const std::string input = R"("input": {"features": ["x"], "voxel_size": [1,1,1]})";
   EXPECT_MESSAGE(parse("{"), "JSON", "byte");
+  EXPECT_MESSAGE(parse(R"({"name": 1E999})"), "JSON", "too large");  // found by fuzz_model
   EXPECT_MESSAGE(parse("[]"), "object");
   EXPECT_MESSAGE(parse("{" + nodes + R"(, "outputs": ["n"]})"), "'input'");
   EXPECT_MESSAGE(parse("{" + input + R"(, "outputs": ["n"]})"), "'nodes'");

@@ -29,6 +29,16 @@ BASE_HD constexpr std::uint64_t wgmma_descriptor(std::uint32_t address) {
          static_cast<std::uint64_t>(kSpanBytes == 128 ? 1 : 2) << 62;
 }
 
+// The same bytes read with rows as K: a tile of rows of 64 channels (128 bytes), `span_bytes`
+// between spans of 64 channels. Bits 16-29: that; 32-45: bytes between groups of 8 rows of K.
+// Stepping along K adds 128 bytes a row.
+BASE_HD constexpr std::uint64_t wgmma_mn_descriptor(std::uint32_t address,
+                                                    std::uint32_t span_bytes) {
+  return static_cast<std::uint64_t>((address & 0x3ffffu) >> 4) |
+         static_cast<std::uint64_t>(span_bytes >> 4) << 16 |
+         static_cast<std::uint64_t>(8 * 128 / 16) << 32 | std::uint64_t{1} << 62;
+}
+
 // The descriptor of a tile `by` * 16 bytes further on. Only the low word changes: no carry leaves
 // the address field as long as the tile stays inside shared memory.
 BASE_HD constexpr std::uint64_t moved_descriptor(std::uint64_t descriptor, std::uint32_t by) {

@@ -1,5 +1,5 @@
 // WGMMA atoms: D[64, N] (fp32 registers) += A[64, K] * B[N, K]^T, both operands K-major in shared
-// memory.
+// memory, or, in the 16-bit types, both with rows of K: A[K, 64], B[K, N] (kIsMnMajor).
 //
 // Thread-value layout of D (thread t of the warpgroup, register v): row 16 * (t / 32) + t % 32 / 4
 // + 8 * (v / 2 % 2), column 8 * (v / 4) + 2 * (t % 4) + v % 2.
@@ -23,12 +23,12 @@ namespace gemm_core {
 #define WGMMA_R32 WGMMA_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define WGMMA_R48 WGMMA_R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define WGMMA_R64 WGMMA_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define WGMMA_R128                                                                   \
-  WGMMA_R64                                                                          \
-      ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"             \
-      ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"             \
-      ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
-      ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define WGMMA_R128                                                               \
+  WGMMA_R64                                                                      \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"             \
+  ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"             \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
+  ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 // shape: "n64k16"; count: registers of D; a, b, p: how the asm names the three inputs; tail: no
 // transposition, where the type could be transposed.
 #define WGMMA_ISSUE(shape, type, count, a, b, p, tail)                                            \
@@ -38,19 +38,25 @@ namespace gemm_core {
                "}, " a ", " b ", use_d, 1, 1" tail ";}\n"                                         \
                : WGMMA_D##count(0)                                                                \
                : "l"(desc_a), "l"(desc_b), "r"(accumulate))
-#define WGMMA_BY_TYPE(n, count, a, b, p)                    \
-  if constexpr (std::is_same_v<Element, base::half_t>)      \
-    WGMMA_ISSUE(n "k16", "f16", count, a, b, p, ", 0, 0");  \
-  else if constexpr (std::is_same_v<Element, base::bf16_t>) \
-    WGMMA_ISSUE(n "k16", "bf16", count, a, b, p, ", 0, 0"); \
-  else                                                      \
+#define WGMMA_BY_TYPE(n, count, a, b, p)                                   \
+  if constexpr (std::is_same_v<Element, base::half_t> && !kIsMnMajor)      \
+    WGMMA_ISSUE(n "k16", "f16", count, a, b, p, ", 0, 0");                 \
+  else if constexpr (std::is_same_v<Element, base::half_t>)                \
+    WGMMA_ISSUE(n "k16", "f16", count, a, b, p, ", 1, 1");                 \
+  else if constexpr (std::is_same_v<Element, base::bf16_t> && !kIsMnMajor) \
+    WGMMA_ISSUE(n "k16", "bf16", count, a, b, p, ", 0, 0");                \
+  else if constexpr (std::is_same_v<Element, base::bf16_t>)                \
+    WGMMA_ISSUE(n "k16", "bf16", count, a, b, p, ", 1, 1");                \
+  else                                                                     \
     WGMMA_ISSUE(n "k8", "tf32", count, a, b, p, "")
 
-template <class Element_, int kN_>
+template <class Element_, int kN_, bool kIsMnMajor_ = false>
 struct Sm90Wgmma {
   using Element = Element_;
   static_assert(std::is_same_v<Element, base::half_t> || std::is_same_v<Element, base::bf16_t> ||
                 std::is_same_v<Element, base::tf32_t>);
+  static constexpr bool kIsMnMajor = kIsMnMajor_;
+  static_assert(!kIsMnMajor || !std::is_same_v<Element, base::tf32_t>);
   static_assert(kN_ == 32 || kN_ == 64 || kN_ == 96 || kN_ == 128 || kN_ == 256);
   static constexpr int kM = 64, kN = kN_,
                        kK = 32 / static_cast<int>(sizeof(Element));  // 32 bytes of K

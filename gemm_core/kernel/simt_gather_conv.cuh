@@ -12,7 +12,8 @@ struct SimtGatherConvParams {
   const std::int32_t* neighbours = nullptr;  // [taps][neighbour_pitch]; null: one tap, identity
   std::int64_t neighbour_pitch = 0;
   const std::int32_t* slot_rows = nullptr;  // GatherTable::rows of one order; null: slots are rows
-  const std::int32_t* row_count = nullptr;  // output rows, on the device; `rows` where null
+  // Output rows, on the device; `rows` where null, none where there are more than that.
+  const std::int32_t* row_count = nullptr;
   std::int32_t rows = 0;
   const void* weights = nullptr;  // [cout][taps][weight_pitch], cin / groups of them used
   std::int32_t cin = 0, cout = 0, taps = 1, groups = 1, weight_pitch = 0;
@@ -61,7 +62,8 @@ __global__ void __launch_bounds__(SimtTile<Element>::kThreads)
   using Tile = SimtTile<Element>;
   constexpr int kM = Tile::kTileM, kN = Tile::kTileN, kK = Tile::kTileK;
   __shared__ Tile tile;
-  const int rows = p.row_count != nullptr ? *p.row_count : p.rows;
+  int rows = p.rows;
+  if (p.row_count != nullptr) rows = *p.row_count <= p.rows ? *p.row_count : 0;
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * kM;
   if (first_row >= rows) return;
 

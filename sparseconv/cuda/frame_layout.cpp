@@ -347,7 +347,9 @@ FrameMaps::Sizes read_status(const FrameLayout& frame, std::span<const std::int3
   for (std::size_t s = 0; s < frame.sets.size(); ++s) {
     ENSURE(status[frame.sets.size() + s] != kOutsideKeyRange, "coordinates: an output of set ", s,
            " is outside the key range, ", kAxisMin, "..", kAxisMax, " on every axis");
-    sizes.rows.push_back(status[s]);
+    // A table that was full knows no number.
+    const bool is_counted = status[s] != ExpandBlocks::kTooMany;
+    sizes.rows.push_back(is_counted ? status[s] : 2 * std::int64_t{frame.sets[s].capacity});
     sizes.exceeds = sizes.exceeds || status[s] > frame.sets[s].capacity;
   }
   return sizes;

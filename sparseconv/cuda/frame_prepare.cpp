@@ -10,7 +10,7 @@ using gemm_core::cuda::LayerChoice;
 using Kind = PlanStep::Kind;
 
 void FrameRunner::prepare(const FrameShape& shape) {
-  is_prepared_ = false;
+  is_prepared_ = is_roomy_ = false;
   cached_ = nullptr;
   shape_ = shape;
   frame_.reset();
@@ -29,6 +29,11 @@ void FrameRunner::prepare(const FrameShape& shape) {
     capacity.rows.push_back(shape_.rows[at(level)]);
   capacity.is_input_sorted = shape_.is_sorted;
   maps_->reserve(capacity);
+  // What maps have room for is the bound: so they and the steps agree on what exceeds it.
+  for (std::size_t set = 0; set < capacity.rows.size(); ++set) {
+    shape_.rows[at(device_plan_.levels_of_sets[set])] =
+        maps_->row_capacity(static_cast<int>(set));
+  }
   if (shape_.is_cloud) {
     if (!voxelizer_) voxelizer_.emplace(*device_plan_.voxelize);
     voxelizer_->reserve({.points = std::min(shape_.points, maps_->row_capacity(0)),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "sparseconv/cuda/room.hpp"
 
@@ -70,14 +71,21 @@ bool FrameRunner::run_clouds(std::span<const io::Cloud* const> clouds, FrameOutp
 FrameMaps::Sizes FrameRunner::run_frame(const FrameFacts& facts,
                                         const std::function<void()>& upload, FrameOutput& output) {
   const FrameShape wanted = shape_for(facts);
-  if (!is_prepared_for(wanted)) prepare(wanted);
+  if (!is_prepared_for(wanted)) {
+    prepare(wanted);
+  } else if (is_roomy_) {
+    tighten();
+  }
   // A level that outgrew its bound shows at the end of the frame only; then the frame runs again
   // with larger bounds. What derives from that level may turn out larger still.
   for (;;) {
     output.warnings.clear();
     upload();
     FrameMaps::Sizes sizes = enqueue(facts, output);
-    if (!sizes.exceeds) return sizes;
+    if (!sizes.exceeds) {
+      learn(sizes);
+      return sizes;
+    }
     FrameShape larger = shape_;
     for (std::size_t set = 0; set < sizes.rows.size(); ++set) {
       std::int64_t& rows = larger.rows[at(device_plan_.levels_of_sets[set])];
@@ -230,34 +238,85 @@ FrameShape FrameRunner::shape_for(const FrameFacts& facts) const {
   const bool has_bound = bound > 0 && shape.is_captured;
   const std::int64_t rows = has_bound ? bound : with_room(facts.rows);
   if (has_bound) shape.points = std::max(shape.points, bound);
+  shape.rows = bounds_of_levels(rows, facts.has_points ? shape.points : rows, shape.batch_size);
+  return shape;
+}
+
+// Bounds for frames of at most `rows` input rows: what geometry allows and earlier frames had, with
+// room. A guess where windows overlap: how many cells a scan then touches depends on the scan.
+std::vector<std::int64_t> FrameRunner::bounds_of_levels(std::int64_t rows, std::int64_t points,
+                                                        std::int32_t batch_size) const {
+  std::vector<std::int64_t> bounds;
   for (std::size_t i = 0; i < plan_.levels.size(); ++i) {
     const Level& level = plan_.levels[i];
-    const std::int64_t source = level.source >= 0 ? shape.rows[at(level.source)] : 0;
-    std::int64_t of_level = 0;
+    const std::int64_t source = level.source >= 0 ? bounds[at(level.source)] : 0;
+    std::int64_t bound = 0;
     switch (level.kind) {
       case Level::Kind::input:
-        of_level = rows;
+        bound = rows;
         break;
-      case Level::Kind::strided:
-        // A cell per input where windows do not overlap; else a guess that most scans stay under.
-        of_level = level.geometry.kernel == level.geometry.stride ? source : with_room(source * 2);
+      case Level::Kind::strided: {
+        // A cell per input where windows do not overlap. Else surfaces grow thicker once, and from
+        // then on shrink.
+        const bool overlaps = level.geometry.kernel != level.geometry.stride;
+        const Level& below = plan_.levels[at(level.source)];
+        const bool is_thick =
+            below.kind == Level::Kind::strided && below.geometry.kernel != below.geometry.stride;
+        bound = overlaps && !is_thick ? with_room(source * 2) : source;
         break;
+      }
       case Level::Kind::generative:
-        of_level = with_room(source * std::min(level.geometry.taps(), 8));
+        bound = with_room(source * std::min(level.geometry.taps(), 8));
         break;
       case Level::Kind::global:
-        of_level = shape.batch_size;
+        bound = batch_size;
         break;
       case Level::Kind::points:
-        of_level = facts.has_points ? shape.points : rows;
+        bound = points;
         break;
       case Level::Kind::merged:
-        for (const Level::Part& part : level.parts) of_level += shape.rows[at(part.level)];
+        for (const Level::Part& part : level.parts) bound += bounds[at(part.level)];
         break;
     }
-    shape.rows.push_back(plan_.is_level_used[i] ? of_level : 0);
+    // A union has room for all of its parts, whatever earlier frames had.
+    const bool is_derived =
+        level.kind == Level::Kind::strided || level.kind == Level::Kind::generative;
+    if (is_derived && i < rows_seen_.size() && rows_seen_[i] > 0) {
+      const double seen = rows_seen_[i] * static_cast<double>(rows);
+      bound = std::min(bound, with_room(static_cast<std::int64_t>(seen) + 1));
+    }
+    bounds.push_back(plan_.is_level_used[i] ? bound : 0);
   }
-  return shape;
+  return bounds;
+}
+
+// Rows of levels as shares of the input's. Where the bounds turn out to be far above what frames
+// need, the next frame prepares anew: memory that is cleared, launches and copies out follow the
+// bounds. Shares only grow, so this happens once for a shape.
+void FrameRunner::learn(const FrameMaps::Sizes& sizes) {
+  const std::int64_t rows = sizes.rows.front();
+  const bool has_bound = device_plan_.row_bound > 0;  // the user's; nothing is prepared anew
+  if (rows == 0 || has_bound || !shape_.is_captured) return;
+  rows_seen_.resize(plan_.levels.size());
+  for (std::size_t set = 1; set < sizes.rows.size(); ++set) {
+    double& seen = rows_seen_[at(device_plan_.levels_of_sets[set])];
+    seen = std::max(seen, static_cast<double>(sizes.rows[set]) / static_cast<double>(rows));
+  }
+  const auto sum = [](const std::vector<std::int64_t>& of) {
+    return std::accumulate(of.begin(), of.end(), std::int64_t{0});
+  };
+  is_roomy_ = sum(shape_.rows) >
+              2 * sum(bounds_of_levels(shape_.rows[0], shape_.points, shape_.batch_size));
+}
+
+void FrameRunner::tighten() {
+  FrameShape tight = shape_;
+  tight.rows = bounds_of_levels(shape_.rows[0], shape_.points, shape_.batch_size);
+  is_prepared_ = false;
+  maps_.reset();
+  arena_.reset();
+  partials_.reset();
+  prepare(tight);
 }
 
 bool FrameRunner::is_prepared_for(const FrameShape& shape) const {

@@ -68,6 +68,10 @@ class FrameRunner {
   void launch_outputs(cudaStream_t stream);
   void launch_frame(const FrameFacts& facts, FrameOutput& output);
   FrameShape shape_for(const FrameFacts& facts) const;
+  std::vector<std::int64_t> bounds_of_levels(std::int64_t rows, std::int64_t points,
+                                             std::int32_t batch_size) const;
+  void learn(const FrameMaps::Sizes& sizes);
+  void tighten();
   bool is_prepared_for(const FrameShape& shape) const;
   std::optional<SpatialShape> spatial_shape_of(int level) const;
 
@@ -119,6 +123,8 @@ class FrameRunner {
 
   FrameShape shape_;
   bool is_prepared_ = false;
+  std::vector<double> rows_seen_;  // most rows of a level for a row of the input, in earlier frames
+  bool is_roomy_ = false;          // bounds are far above that
   std::optional<FrameMaps> maps_;
   std::optional<DeviceVoxelizer> voxelizer_;
   Placement placement_;

@@ -31,9 +31,11 @@ Matrix matrix(const View& view) {
           static_cast<std::int32_t>(view.shape[1])};
 }
 
+// A level that outgrew its bound has no rows: its keys and maps are not filled, and the frame runs
+// again.
 __device__ inline std::int64_t rows_of(const RowCount& rows) {
-  return rows.count != nullptr ? min(static_cast<std::int64_t>(*rows.count), rows.bound)
-                               : rows.bound;
+  if (rows.count == nullptr) return rows.bound;
+  return *rows.count <= rows.bound ? *rows.count : 0;
 }
 __device__ inline std::int64_t first_item() {
   return blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;

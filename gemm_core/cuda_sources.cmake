@@ -18,3 +18,20 @@ endforeach()
 foreach(tile 64x32 64x64 64x128)
   list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/tf32_${tile}.cu)
 endforeach()
+# Dense products: the tiles of one type and one pair of majors a file.
+list(APPEND GEMM_CORE_CUDA_SOURCES
+  device/cuda/dense_checks.cpp
+  device/cuda/dense_fallback.cu
+  device/cuda/dense_instances.cpp
+  device/cuda/gemm.cu
+  device/cuda/gemm_lowering.cu
+  device/cuda/grouped_gemm.cu
+  device/cuda/tensor_map.cpp)
+foreach(type f16 bf16)
+  foreach(majors kk kn mk mn)
+    list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/dense_${type}_${majors}.cu)
+  endforeach()
+endforeach()
+foreach(type tf32 fp8 i8)
+  list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/dense_${type}.cu)
+endforeach()

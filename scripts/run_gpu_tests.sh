@@ -13,7 +13,7 @@ if [ "${1:-}" = --built ]; then
 else
   build=${1:-build-cuda}
   cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON || exit 1
-  cmake --build "$build" --target gemm_core_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
+  cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
     golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
 fi
 logs=${LOGS:-$(mktemp -d)}
@@ -31,10 +31,12 @@ check() {
   names+=("$name")
 }
 kernels=$build/tests/cuda/gemm_core_cuda_test
+dense=$build/tests/cuda/gemm_core_dense_cuda_test
 maps=$build/tests/cuda/sparseconv_cuda_maps_test
 networks=$build/tests/cuda/sparseconv_cuda_test
 engine=$build/tests/cuda/sparseconv_cuda_engine_test
 check "kernels" "$kernels" --gtest_brief=1
+check "dense products" "$dense" --gtest_brief=1
 check "maps and voxels" "$maps" --gtest_brief=1 --gtest_filter='*device*:FrameMaps.*'
 check "networks" "$networks" --gtest_brief=1
 check "engine" "$engine" --gtest_brief=1 --gtest_filter='-LargeGrid*'

@@ -35,6 +35,7 @@ struct GemmStatus {
     overlap,         // D shares bytes with A or B, or with C in another place
     small_workspace,
     not_initialized,
+    wrong_device,  // CUDA: a host pointer, another device's, or a device without these kernels
   } code = Code::success;
   std::string message;  // empty on success
   bool ok() const { return code == Code::success; }

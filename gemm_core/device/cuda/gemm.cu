@@ -1,0 +1,158 @@
+#include "gemm_core/device/cuda/gemm.hpp"
+
+#include <algorithm>
+
+#include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/device/cuda/dense_checks.hpp"
+#include "gemm_core/device/cuda/gemm_lowering.hpp"
+
+namespace gemm_core::cuda {
+namespace {
+
+using Code = GemmStatus::Code;
+
+bool is_empty(const GemmArguments& g) { return g.m == 0 || g.n == 0 || g.batch == 0; }
+
+int multiprocessors() {
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  return base::cuda::device_info(device).multiprocessors;
+}
+
+bool has_wgmma() {
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  return base::cuda::device_info(device).has_wgmma();
+}
+
+// Instances that could take the product, the cheapest by the model first.
+std::vector<const DenseInstance*> candidates(const DenseProduct& p) {
+  std::vector<const DenseInstance*> list;
+  if (!has_wgmma()) return list;
+  const int processors = multiprocessors();
+  for (const DenseInstance* instance : dense_instances()) {
+    if (lower_to(*instance, p, 8, processors)) list.push_back(instance);
+  }
+  std::stable_sort(list.begin(), list.end(), [&](const auto* x, const auto* y) {
+    return estimate_cycles(*x, p, processors) < estimate_cycles(*y, p, processors);
+  });
+  return list;
+}
+
+std::optional<LoweredGemm> lower(const GemmArguments& g, const GemmPlan& plan) {
+  const DenseProduct p = lower_product(g);
+  for (const DenseInstance* instance : candidates(p)) {
+    if (plan.kernel.empty() || plan.kernel == instance->name)
+      return lower_to(*instance, p, plan.group, multiprocessors());
+  }
+  LoweredGemm fallback = lower_to_fallback(p, plan.group);
+  if (!plan.kernel.empty() && plan.kernel != fallback.name) return std::nullopt;
+  return fallback;
+}
+
+constexpr std::size_t kArrays = 4;  // A, B, C, D
+
+bool has_pointers(const GemmArguments& g) {
+  return g.a.pointers || g.b.pointers || g.d.pointers || (g.beta != 0 && g.c.pointers);
+}
+
+// Copies pointer arrays to the workspace and makes `device` point there.
+GemmArguments with_device_pointers(const GemmArguments& g, void* workspace, cudaStream_t stream) {
+  GemmArguments device = g;
+  if (g.beta == 0) device.c = {};
+  if (is_empty(g) || !has_pointers(device)) return device;
+  const auto address = (reinterpret_cast<std::uintptr_t>(workspace) + 15) / 16 * 16;
+  auto* to = reinterpret_cast<void**>(address);
+  const auto move = [&](auto& pointers) {
+    if (pointers == nullptr) return;
+    CUDA_CHECK(cudaMemcpyAsync(to, pointers, static_cast<std::size_t>(g.batch) * sizeof(void*),
+                               cudaMemcpyHostToDevice, stream));
+    pointers = reinterpret_cast<std::remove_reference_t<decltype(pointers)>>(to);
+    to += g.batch;
+  };
+  move(device.a.pointers);
+  move(device.b.pointers);
+  move(device.c.pointers);
+  move(device.d.pointers);
+  return device;
+}
+
+}  // namespace
+
+struct Gemm::Impl {
+  LoweredGemm lowered;
+  GemmPlan plan;
+  void* workspace = nullptr;
+  std::size_t bytes = 0;
+  bool initialized = false;
+};
+
+Gemm::Gemm() : impl_(std::make_unique<Impl>()) {}
+Gemm::~Gemm() = default;
+Gemm::Gemm(Gemm&&) noexcept = default;
+Gemm& Gemm::operator=(Gemm&&) noexcept = default;
+
+GemmStatus Gemm::can_implement(const GemmArguments& g, const GemmPlan& plan) {
+  if (auto s = check_dense(g); !s.ok()) return s;
+  if (plan.group != 1 && plan.group != 2 && plan.group != 4 && plan.group != 8)
+    return {Code::unsupported,
+            base::concat("gemm on CUDA: group ", plan.group, ", expected 1, 2, 4 or 8")};
+  if (plan.kernel.empty() || is_empty(g)) return {};
+  const auto names = dense_kernel_names(g);
+  if (std::find(names.begin(), names.end(), plan.kernel) == names.end())
+    return {Code::unsupported,
+            base::concat("gemm on CUDA: kernel \"", plan.kernel, "\" cannot take this product")};
+  return {};
+}
+
+std::size_t Gemm::workspace_size(const GemmArguments& g, const GemmPlan& plan) {
+  if (is_empty(g) || !can_implement(g, plan).ok()) return 0;
+  if (has_pointers(g)) return static_cast<std::size_t>(g.batch) * kArrays * sizeof(void*) + 16;
+  return lower(g, plan)->workspace_bytes();
+}
+
+GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t bytes,
+                            cudaStream_t stream, const GemmPlan& plan) {
+  impl_->initialized = false;
+  if (auto s = can_implement(g, plan); !s.ok()) return s;
+  const std::size_t needed = workspace_size(g, plan);
+  if (needed > 0 && (workspace == nullptr || bytes < needed)) {
+    return {Code::small_workspace, base::concat("gemm on CUDA: workspace has ",
+                                                workspace ? bytes : 0, " bytes, needs ", needed)};
+  }
+  impl_->lowered = {};
+  if (!is_empty(g)) {
+    impl_->lowered = *lower(with_device_pointers(g, workspace, stream), plan);
+    impl_->lowered.bind(workspace, stream);
+  }
+  impl_->plan = plan;
+  impl_->workspace = workspace;
+  impl_->bytes = bytes;
+  impl_->initialized = true;
+  return {};
+}
+
+GemmStatus Gemm::update(const GemmArguments& g, cudaStream_t stream) {
+  if (!impl_->initialized) return {Code::not_initialized, "gemm on CUDA: update before initialize"};
+  const GemmPlan plan = impl_->plan;
+  return initialize(g, impl_->workspace, impl_->bytes, stream, plan);
+}
+
+GemmStatus Gemm::run(cudaStream_t stream) const {
+  if (!impl_->initialized) return {Code::not_initialized, "gemm on CUDA: run before initialize"};
+  launch(impl_->lowered, stream);
+  return {};
+}
+
+std::string Gemm::kernel_name() const { return impl_->lowered.name; }
+
+std::vector<std::string> dense_kernel_names(const GemmArguments& g) {
+  std::vector<std::string> names;
+  if (is_empty(g) || !check_dense(g).ok()) return names;
+  const DenseProduct p = lower_product(g);
+  for (const DenseInstance* instance : candidates(p)) names.emplace_back(instance->name);
+  names.push_back(lower_to_fallback(p, 8).name);
+  return names;
+}
+
+}  // namespace gemm_core::cuda

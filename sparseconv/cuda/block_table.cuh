@@ -25,7 +25,8 @@ struct alignas(16) BlockHead {
 struct alignas(32) BlockEntry {
   BlockHead head;
   std::int32_t first;
-  std::int32_t unused[3];
+  std::int32_t cells;  // while rows are numbered: of the block
+  std::int32_t unused[2];
 };
 
 struct BlockTable {
@@ -59,6 +60,12 @@ struct BlockTable {
       first = entries[slot].first;
     }
     return {0, 0, 0};
+  }
+  // Slot of a block that is there.
+  SPARSECONV_DEVICE std::int32_t slot_of(Key id) const {
+    std::int32_t slot = home(id);
+    while (entries[slot].head.id != id) slot = (slot + 1) & (slots - 1);
+    return slot;
   }
   SPARSECONV_DEVICE BlockCells find(Key id) const {
     const std::int32_t slot = home(id);

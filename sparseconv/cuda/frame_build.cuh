@@ -76,13 +76,19 @@ void build_general(Runner& runner, const FrameLayout& frame, const SetStage& sta
     for (std::size_t a = 0; a < 3 && shape; ++a) mark.shape[a] = (*shape)[a];
     runner.run(mark);
   }
+  if (stage.is_counted) {
+    runner.run(GroupBlocks{set.table, stage.groups, set.count});
+    runner.run(RankGroups{stage.groups});
+    runner.run(ExpandGroups{set, stage.groups, stage.full});
+    return;
+  }
   runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks});
   const auto sorted = runner.sort(
       Sorted<Key>{stage.ids, stage.slots}, Sorted<Key>{stage.sorted_ids, stage.sorted_slots},
       {set.table.slots, stage.blocks}, bits_of_keys(shape, batch_size, kBlockBits));
   const CountCells cells{set.table, sorted.values, stage.blocks};
   runner.scan(cells, stage.sums, set.table.slots);
-  runner.run(ExpandBlocks{set, cells, sorted.keys, stage.sums, stage.full});
+  runner.run(ExpandBlocks{set, cells, stage.sums, stage.full});
 }
 
 template <class Runner>

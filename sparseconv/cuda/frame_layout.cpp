@@ -114,15 +114,34 @@ class Planner {
     stage.parts = spec.parts;
     if (spec.kind != SetSpec::Kind::merged) stage.parts = {{spec.source, spec.geometry}};
     stage.is_strided = spec.kind == SetSpec::Kind::strided;
+    stage.full = arena.take<std::int32_t>(Arena::zeros, 1);
+    stage.errors = frame_.status == nullptr ? nullptr : frame_.status + spec_.sets.size() + at(s);
     const std::int64_t slots = frame_.sets[at(s)].table.slots;
+    stage.is_counted = frame_.sets[at(s)].capacity <= capacity_.counted_rows;
+    if (stage.is_counted) {
+      stage.groups = take_groups(slots);
+      return;
+    }
     stage.ids = arena.take<Key>(Arena::ones, slots);
     stage.sorted_ids = arena.take<Key>(Arena::plain, slots);
     stage.slots = arena.take<std::int32_t>(Arena::plain, slots);
     stage.sorted_slots = arena.take<std::int32_t>(Arena::plain, slots);
     stage.sums = arena.take<std::int32_t>(Arena::plain, slots);
     stage.blocks = arena.take<std::int32_t>(Arena::zeros, 1);
-    stage.full = arena.take<std::int32_t>(Arena::zeros, 1);
-    stage.errors = frame_.status == nullptr ? nullptr : frame_.status + spec_.sets.size() + at(s);
+  }
+
+  GroupTable take_groups(std::int64_t slots) {
+    Arena& arena = frame_.arena;
+    GroupTable groups;
+    groups.slots = static_cast<std::int32_t>(slots);
+    groups.shift = 64 - std::countr_zero(static_cast<std::uint32_t>(slots / 8));
+    groups.ids = arena.take<Key>(Arena::ones, slots);
+    groups.blocks = arena.take<std::uint64_t>(Arena::zeros, slots);
+    groups.cells = arena.take<std::int32_t>(Arena::zeros, slots);
+    groups.first = arena.take<std::int32_t>(Arena::zeros, slots);
+    groups.list = arena.take<std::int32_t>(Arena::plain, slots);
+    groups.count = arena.take<std::int32_t>(Arena::zeros, 1);
+    return groups;
   }
 
   void place_merges() {
@@ -348,7 +367,7 @@ FrameMaps::Sizes read_status(const FrameLayout& frame, std::span<const std::int3
     ENSURE(status[frame.sets.size() + s] != kOutsideKeyRange, "coordinates: an output of set ", s,
            " is outside the key range, ", kAxisMin, "..", kAxisMax, " on every axis");
     // A table that was full knows no number.
-    const bool is_counted = status[s] != ExpandBlocks::kTooMany;
+    const bool is_counted = status[s] != kTooMany;
     sizes.rows.push_back(is_counted ? status[s] : 2 * std::int64_t{frame.sets[s].capacity});
     sizes.exceeds = sizes.exceeds || status[s] > frame.sets[s].capacity;
   }

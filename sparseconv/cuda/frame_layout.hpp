@@ -6,6 +6,7 @@
 #include "sparseconv/cuda/arena.hpp"
 #include "sparseconv/cuda/coordinate_steps.cuh"
 #include "sparseconv/cuda/frame_maps.hpp"
+#include "sparseconv/cuda/general_steps.cuh"
 #include "sparseconv/cuda/merge_steps.cuh"
 #include "sparseconv/cuda/order_steps.cuh"
 
@@ -20,6 +21,8 @@ struct SetStage {
   // General.
   std::vector<SetSpec::Part> parts;
   bool is_strided = true;
+  bool is_counted = true;  // else sorted
+  GroupTable groups;
   Key *ids = nullptr, *sorted_ids = nullptr;
   std::int32_t *slots = nullptr, *sorted_slots = nullptr, *sums = nullptr, *blocks = nullptr,
                *errors = nullptr, *full = nullptr;

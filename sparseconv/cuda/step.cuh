@@ -15,8 +15,10 @@
 #endif
 #if defined(__CUDA_ARCH__)
 #define SPARSECONV_UNROLL _Pragma("unroll")
+#define SPARSECONV_UNROLL_BY_4 _Pragma("unroll 4")
 #else
 #define SPARSECONV_UNROLL
+#define SPARSECONV_UNROLL_BY_4
 #endif
 
 namespace sparseconv::cuda {
@@ -117,6 +119,14 @@ SPARSECONV_DEVICE inline void atomic_or(std::uint32_t* at, std::uint32_t bits) {
 #endif
 }
 
+SPARSECONV_DEVICE inline void atomic_or(std::uint64_t* at, std::uint64_t bits) {
+#if defined(__CUDA_ARCH__)
+  atomicOr(reinterpret_cast<unsigned long long*>(at), bits);
+#else
+  *at |= bits;
+#endif
+}
+
 // The value there before.
 SPARSECONV_DEVICE inline std::int32_t atomic_add(std::int32_t* at, std::int32_t value) {
 #if defined(__CUDA_ARCH__)
@@ -125,6 +135,17 @@ SPARSECONV_DEVICE inline std::int32_t atomic_add(std::int32_t* at, std::int32_t 
   const std::int32_t before = *at;
   *at += value;
   return before;
+#endif
+}
+
+// *at += values of all threads of the warp. All threads of a warp call it together, with the same
+// `at`.
+SPARSECONV_DEVICE inline void warp_add(std::int32_t* at, std::int32_t value) {
+#if defined(__CUDA_ARCH__)
+  const std::int32_t sum = __reduce_add_sync(~0u, value);
+  if (threadIdx.x % kWarp == 0 && sum != 0) atomicAdd(at, sum);
+#else
+  *at += value;
 #endif
 }
 
@@ -179,6 +200,14 @@ SPARSECONV_DEVICE inline void store_bits(std::uint32_t* at, int lane, bool bit) 
   if (lane == 0) *at = bits;
 #else
   *at |= (bit ? 1u : 0u) << lane;
+#endif
+}
+
+SPARSECONV_DEVICE inline int lowest_bit(std::uint64_t v) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(v)) - 1;
+#else
+  return std::countr_zero(v);
 #endif
 }
 

@@ -90,6 +90,7 @@ FrameCase general_case(unsigned seed) {
   c.batch_size = random.batch_size;
   c.spatial_shape = random.shape;
   c.capacity.is_input_sorted = random.is_sorted;
+  if (seed % 3 == 0) c.capacity.counted_rows = 0;
   c.spec.sets = {{},
                  {SetSpec::Kind::strided, 0, random.geometry},
                  {SetSpec::Kind::generative, 0, random.geometry}};
@@ -132,6 +133,33 @@ TEST_P(FrameMapsOn, GeneralSetsAndMapsEqualTheCpu) {
   }
 }
 
+// Cells far apart: each is a group of blocks of its own, more of them than are compared at once.
+TEST_P(FrameMapsOn, SetsOfManyGroupsEqualTheCpu) {
+  std::mt19937 random(4);
+  std::set<Coord> coords;
+  while (coords.size() < 6000) {
+    Coord c{map_oracle::pick(random, 0, 1), 0, 0, 0};
+    for (std::int32_t* axis : {&c.x, &c.y, &c.z}) *axis = map_oracle::pick(random, -9000, 9000);
+    coords.insert(c);
+  }
+  FrameCase c;
+  c.keys = keys_of(map_oracle::in_order(coords));
+  c.batch_size = 2;
+  c.spec.sets = {{}};
+  const auto k3 = ConvGeometry{.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .padding = {1, 1, 1}};
+  for (int set = 0; set < 2; ++set) {
+    c.spec.sets.push_back({SetSpec::Kind::strided, set, k3});
+    c.spec.maps.push_back(
+        {.geometry = k3, .input = set, .output = set + 1, .needs_canonical = true});
+  }
+  for (const std::int64_t rows : {1, 4, 8})
+    c.capacity.rows.push_back(rows * static_cast<std::int64_t>(c.keys.size()));
+  for (const std::int64_t counted_rows : {0, 1 << 18}) {
+    c.capacity.counted_rows = counted_rows;
+    expect_frame(c, build(c, 2));
+  }
+}
+
 // A union of levels at their scales, and one cell a batch entry: sets, which rows fall on which,
 // layers upon both.
 TEST_P(FrameMapsOn, MergedAndGlobalSetsEqualTheCpus) {
@@ -155,6 +183,7 @@ TEST_P(FrameMapsOn, MergedAndGlobalSetsEqualTheCpus) {
     }
     const auto rows = static_cast<std::int64_t>(c.keys.size());
     c.capacity.rows = {rows, rows, rows, 3 * rows, 3};
+    if (seed % 3 == 0) c.capacity.counted_rows = 0;
     const BuiltFrame built = build(c, 2);
     expect_frame(c, built);
     expect_merge(c, built);
@@ -211,7 +240,10 @@ TEST_P(FrameMapsOn, TooSmallACapacityIsSaidAndHarmless) {
   FrameCase general = general_case(6);
   general.capacity.rows[2] = 1;
   general.capacity.rows[1] = 1;
-  EXPECT_NO_THROW(build(general));
+  for (const std::int64_t counted_rows : {0, 1 << 18}) {
+    general.capacity.counted_rows = counted_rows;
+    EXPECT_NO_THROW(build(general));
+  }
 }
 
 TEST_P(FrameMapsOn, OutputsBeyondTheKeyRangeAreAnError) {

@@ -2,35 +2,21 @@
 // turn, in one run.
 //   dense_conv_bench [threads = 1] [rounds = 9] [wall|cpu = wall]
 #include <cstdio>
-#include <cstdlib>
-#include <random>
 #include <string>
 
 #include "benchmarks/peers/onednn.hpp"
-#include "benchmarks/support/timing.hpp"
+#include "benchmarks/support/settings.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/conv.hpp"
 #include "gemm_core/device/machine.hpp"
 
 namespace {
 
+using benchmarks::random_values;
+using benchmarks::Settings;
 using gemm_core::Conv;
 using gemm_core::ConvArguments;
 using gemm_core::ConvOperation;
-
-struct Settings {
-  int threads = 1, rounds = 9;
-  double peak = 0;
-  benchmarks::TimedBy clock = benchmarks::TimedBy::wall;
-};
-
-std::vector<float> random_values(std::int64_t count) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& v : values) v = normal(random);
-  return values;
-}
 
 void bench(const char* name, ConvOperation operation, std::int64_t side, std::int64_t channels,
            const Settings& s) {
@@ -75,10 +61,7 @@ void bench(const char* name, ConvOperation operation, std::int64_t side, std::in
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  Settings s;
-  if (argc > 1) s.threads = std::atoi(argv[1]);
-  if (argc > 2) s.rounds = std::atoi(argv[2]);
-  if (argc > 3 && std::string(argv[3]) == "cpu") s.clock = benchmarks::TimedBy::process_cpu;
+  Settings s = benchmarks::settings_of(argc, argv);
   s.peak = gemm_core::measure_fma_peak(s.threads);
   std::printf("%s, %d threads: peak %.1f GFLOP/s\n", gemm_core::cpu_instruction_set(), s.threads,
               s.peak * 1e-9);

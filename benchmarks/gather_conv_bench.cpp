@@ -7,21 +7,13 @@
 #include <random>
 
 #include "benchmarks/peers/openblas.hpp"
-#include "benchmarks/support/timing.hpp"
+#include "benchmarks/support/settings.hpp"
 #include "benchmarks/support/voxel_frame.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/gather_conv.hpp"
 #include "gemm_core/device/machine.hpp"
 
 namespace {
-
-std::vector<float> random_values(std::int64_t count) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& v : values) v = normal(random);
-  return values;
-}
 
 struct Settings {
   int threads = 1, rounds = 15;
@@ -31,7 +23,7 @@ struct Settings {
 };
 
 base::Tensor tensor(std::int64_t rows, std::int64_t columns, base::DType type) {
-  const auto values = random_values(rows * columns);
+  const auto values = benchmarks::random_values(rows * columns);
   base::Tensor t = base::Tensor::empty({rows, columns}, base::DType::f32);
   std::copy(values.begin(), values.end(), t.data<float>());
   return t.to(type);
@@ -39,7 +31,7 @@ base::Tensor tensor(std::int64_t rows, std::int64_t columns, base::DType type) {
 
 void bench_layer(const benchmarks::VoxelFrame& frame, std::int64_t cin, std::int64_t cout,
                  base::DType type, const Settings& s) {
-  const auto weight = random_values(cout * 27 * cin);
+  const auto weight = benchmarks::random_values(cout * 27 * cin);
   const auto weights = gemm_core::pack_conv_weights(
       {.weight = weight.data(), .cout = cout, .taps = 27, .cin = cin, .compute = type});
   const base::Tensor input = tensor(frame.rows, cin, type);
@@ -59,7 +51,7 @@ void bench_layer(const benchmarks::VoxelFrame& frame, std::int64_t cin, std::int
 
 void bench_gemm(std::int64_t m, std::int64_t n, std::int64_t k, const benchmarks::OpenBlas& blas,
                 const Settings& s) {
-  const auto weight = random_values(n * k);
+  const auto weight = benchmarks::random_values(n * k);
   const auto weights = gemm_core::pack_conv_weights({.weight = weight.data(), .cout = n, .cin = k});
   const base::Tensor a = tensor(m, k, base::DType::f32);
   base::Tensor d = base::Tensor::zeros({m, n}, base::DType::f32);

@@ -2,12 +2,10 @@
 // one run.
 //   gemm_bench [threads = 1] [rounds = 9] [wall|cpu = wall]
 #include <cstdio>
-#include <cstdlib>
-#include <random>
 #include <string>
 
 #include "benchmarks/peers/openblas.hpp"
-#include "benchmarks/support/timing.hpp"
+#include "benchmarks/support/settings.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/gemm.hpp"
 #include "gemm_core/device/machine.hpp"
@@ -15,22 +13,10 @@
 namespace {
 
 using base::DType;
+using benchmarks::random_values;
+using benchmarks::Settings;
 using gemm_core::Gemm;
 using gemm_core::GemmArguments;
-
-struct Settings {
-  int threads = 1, rounds = 9;
-  double peak = 0;
-  benchmarks::TimedBy clock = benchmarks::TimedBy::wall;
-};
-
-std::vector<float> random_values(std::int64_t count) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& v : values) v = normal(random);
-  return values;
-}
 
 // A product that owns its operands and workspace.
 struct Product {
@@ -122,10 +108,7 @@ void bench_fused(std::int64_t k, const Settings& s) {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  Settings s;
-  if (argc > 1) s.threads = std::atoi(argv[1]);
-  if (argc > 2) s.rounds = std::atoi(argv[2]);
-  if (argc > 3 && std::string(argv[3]) == "cpu") s.clock = benchmarks::TimedBy::process_cpu;
+  Settings s = benchmarks::settings_of(argc, argv);
   s.peak = gemm_core::measure_fma_peak(s.threads);
   std::printf("%s, %d threads: peak %.1f GFLOP/s\n", gemm_core::cpu_instruction_set(), s.threads,
               s.peak * 1e-9);

@@ -78,19 +78,13 @@ const char* AsciiRows::parse_plain_row(const char* p, const char* end) const {
   return p < end && *p == '\n' ? p + 1 : nullptr;
 }
 
-AsciiRows::Taken AsciiRows::parse_plain_rows(std::string_view lines) {
-  Taken taken;
-  if (!has_plain_rows_ || begins_.empty()) return taken;
-  const char *p = lines.data(), *const end = p + lines.size();
-  while (p < end && filled_ < points_) {
+TakenRows AsciiRows::parse_plain_rows(std::string_view lines) {
+  if (!has_plain_rows_ || begins_.empty()) return {};
+  return take_plain_rows(lines, points_ - filled_, [&](const char* p, const char* end) {
     const char* const next = parse_plain_row(p, end);
-    if (next == nullptr) break;
-    p = next;
-    ++filled_;
-    ++taken.rows;
-  }
-  taken.bytes = static_cast<std::size_t>(p - lines.data());
-  return taken;
+    if (next != nullptr) ++filled_;
+    return next;
+  });
 }
 
 void AsciiRows::parse(std::string_view line, std::int64_t line_number) {

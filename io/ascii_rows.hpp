@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/plain_rows.hpp"
 #include "io/records.hpp"
 
 namespace io {
@@ -21,11 +22,7 @@ class AsciiRows {
   void parse(std::string_view line, std::int64_t line_number);
   // As many plain rows (numbers, separators, line feeds) as `lines` begins with; whole lines. The
   // row at which it stops is for parse(), which takes everything and says what is wrong.
-  struct Taken {
-    std::size_t bytes = 0;
-    std::int64_t rows = 0;
-  };
-  Taken parse_plain_rows(std::string_view lines);
+  TakenRows parse_plain_rows(std::string_view lines);
   std::int64_t filled() const { return filled_; }
   void move_into(Cloud& cloud);
 

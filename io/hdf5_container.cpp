@@ -26,7 +26,8 @@ constexpr std::uint64_t kMaxUnwrittenBytes = 1 << 20;
 constexpr std::size_t kMaxVisited = 10000;  // objects listed; hard links may form cycles
 constexpr int kMaxDepth = 32;
 constexpr std::uint64_t kSlabBytes = 1 << 22;
-constexpr unsigned kTrialSeconds = 5;  // of processor time; describing the largest files takes milliseconds
+constexpr unsigned kTrialSeconds =
+    5;  // of processor time; describing the largest files takes milliseconds
 
 }  // namespace
 
@@ -277,16 +278,7 @@ std::vector<T> Hdf5Reader::read(const std::string& path) const {
   return values;
 }
 
-template std::vector<float> Hdf5Reader::read(const std::string&) const;
-template std::vector<double> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int8_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int16_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int32_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int64_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint8_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint16_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint32_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint64_t> Hdf5Reader::read(const std::string&) const;
+#include "io/hdf5_reader-inl.hpp"
 
 base::Tensor Hdf5Reader::read_tensor(const std::string& path) const {
   const Lock lock;

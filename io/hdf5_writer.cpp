@@ -135,28 +135,7 @@ void Hdf5Writer::write(const std::string& path, std::span<const T> values,
   impl_->write_values(path, base::dtype_v<T>, values.data(), to_hsize(shape));
 }
 
-template void Hdf5Writer::write(const std::string&, std::span<const float>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const double>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int8_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int16_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int32_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int64_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint8_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint16_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint32_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint64_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const base::half_t>,
-                                const std::vector<std::int64_t>&);
+#include "io/hdf5_writer-inl.hpp"
 
 void Hdf5Writer::write_tensor(const std::string& path, const base::Tensor& tensor) {
   const Lock lock;

@@ -41,16 +41,7 @@ void Hdf5Reader::read_slabs(const std::string&,
 void Hdf5Reader::check_size(const std::string&) const { refuse(); }
 std::string Hdf5Reader::read_text(const std::string&) const { refuse(); }
 
-template std::vector<float> Hdf5Reader::read(const std::string&) const;
-template std::vector<double> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int8_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int16_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int32_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::int64_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint8_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint16_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint32_t> Hdf5Reader::read(const std::string&) const;
-template std::vector<std::uint64_t> Hdf5Reader::read(const std::string&) const;
+#include "io/hdf5_reader-inl.hpp"
 
 Hdf5Writer::Hdf5Writer(const std::filesystem::path&) { refuse(); }
 Hdf5Writer::~Hdf5Writer() = default;
@@ -80,27 +71,6 @@ void Hdf5Writer::set_attribute(const std::string&, const std::string&,
 void Hdf5Writer::create_group(const std::string&) { refuse(); }
 void Hdf5Writer::commit() { refuse(); }
 
-template void Hdf5Writer::write(const std::string&, std::span<const float>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const double>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int8_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int16_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int32_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::int64_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint8_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint16_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint32_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const std::uint64_t>,
-                                const std::vector<std::int64_t>&);
-template void Hdf5Writer::write(const std::string&, std::span<const base::half_t>,
-                                const std::vector<std::int64_t>&);
+#include "io/hdf5_writer-inl.hpp"
 
 }  // namespace io

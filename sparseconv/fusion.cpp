@@ -9,12 +9,11 @@ namespace {
 using gemm_core::Activation;
 using Epilogue = gemm_core::EpilogueNode;
 
-class Fusion {
+class Fusion : GraphAccess {
  public:
   Fusion(const Model& model, PlanPurpose purpose)
-      : model_(model), trains_(purpose == PlanPurpose::training) {
-    graph_.info = analyse_graph(model);
-  }
+      : GraphAccess(model, {.info = analyse_graph(model)}),
+        trains_(purpose == PlanPurpose::training) {}
 
   FusedGraph run() {
     find_live_nodes();
@@ -25,16 +24,6 @@ class Fusion {
   }
 
  private:
-  int count() const { return static_cast<int>(model_.nodes.size()); }
-  const Node& node_at(int node) const { return model_.nodes[static_cast<std::size_t>(node)]; }
-  const std::vector<int>& inputs_of(int node) const {
-    return graph_.info.inputs[static_cast<std::size_t>(node)];
-  }
-  bool is_live(int node) const { return graph_.is_live[static_cast<std::size_t>(node)]; }
-  int level_of(int value) const {
-    return value == kModelInput ? 0 : graph_.info.level[static_cast<std::size_t>(value)];
-  }
-
   void find_live_nodes() {
     graph_.is_live.assign(model_.nodes.size(), false);
     const auto index = index_by_name(model_);
@@ -282,9 +271,7 @@ class Fusion {
     finish_at(draft, node);
   }
 
-  const Model& model_;
   const bool trains_;
-  FusedGraph graph_;
   std::map<int, int> uses_;      // readers of a value, outputs included
   std::map<int, int> draft_of_;  // value -> draft that ends with it
 };

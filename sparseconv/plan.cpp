@@ -11,10 +11,10 @@ namespace {
 using detail::StepDraft;
 
 // Gives the values of fused steps their places in buffers.
-class Planner {
+class Planner : detail::GraphAccess {
  public:
   Planner(const Model& model, PlanPurpose purpose)
-      : model_(model), graph_(detail::fuse(model, purpose)) {}
+      : GraphAccess(model, detail::fuse(model, purpose)) {}
 
   Plan run() {
     plan_.levels = graph_.info.levels;
@@ -39,15 +39,6 @@ class Planner {
   };
   static constexpr int kNoValue = -2;
 
-  int count() const { return static_cast<int>(model_.nodes.size()); }
-  const Node& node_at(int node) const { return model_.nodes[static_cast<std::size_t>(node)]; }
-  const std::vector<int>& inputs_of(int node) const {
-    return graph_.info.inputs[static_cast<std::size_t>(node)];
-  }
-  bool is_live(int node) const { return graph_.is_live[static_cast<std::size_t>(node)]; }
-  int level_of(int value) const {
-    return value == kModelInput ? 0 : graph_.info.level[static_cast<std::size_t>(value)];
-  }
   std::int64_t channels_of(int value) const {
     return value == kModelInput ? model_.in_channels()
                                 : graph_.info.channels[static_cast<std::size_t>(value)];
@@ -182,8 +173,6 @@ class Planner {
     std::int64_t channel;
   };
 
-  const Model& model_;
-  detail::FusedGraph graph_;
   Plan plan_;
   std::map<int, Place> places_;
   std::vector<Copy> copies_;

@@ -8,6 +8,7 @@
 #include "gemm_core/atom/cpu_targets.hpp"
 #include "hwy/foreach_target.h"  // compiles this file once per target
 // After foreach_target.
+#include "gemm_core/atom/cpu_micro_tile-inl.hpp"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -15,18 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace gemm_core::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using FloatTag = hn::ScalableTag<float>;
-using FloatVec = hn::Vec<FloatTag>;
-
-// Rows x vectors of C in registers, as in cpu_multiply-inl.hpp: six rows of two fill the 16
-// registers of AVX2, six of four the 32 of AVX-512 and ARM.
-#if (HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86) || HWY_ARCH_ARM_A64
-constexpr int kMostVectors = 4;
-#else
-constexpr int kMostVectors = 2;
-#endif
-constexpr int kMostRows = 6;
 
 // The pairs [first, last) of a product.
 struct PairRange {
@@ -96,16 +85,16 @@ template <int kRows>
 HWY_NOINLINE void add_columns(const RowPairProduct& p, const PairRange& pairs, std::int64_t row,
                               std::int64_t column, std::int64_t end) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(FloatTag()));
-  switch (std::min<std::int64_t>((end - column) / lanes, kMostVectors)) {
+  switch (std::min<std::int64_t>((end - column) / lanes, kPanelVectors)) {
     case 4:
-      add_products<kRows, kMostVectors>(p, pairs, row, column);
+      add_products<kRows, kPanelVectors>(p, pairs, row, column);
       return;
     case 3:
-      add_products<kRows, std::min(3, kMostVectors)>(p, pairs, row, column);
+      add_products<kRows, std::min(3, kPanelVectors)>(p, pairs, row, column);
       column += 3 * lanes;
       break;
     case 2:
-      add_products<kRows, std::min(2, kMostVectors)>(p, pairs, row, column);
+      add_products<kRows, std::min(2, kPanelVectors)>(p, pairs, row, column);
       column += 2 * lanes;
       break;
     case 1:
@@ -132,7 +121,7 @@ HWY_INLINE void prefetch_rows(const float* base, std::int64_t pitch, const std::
 // Rows of A and B of one block of pairs stay close while all of C takes their products. Packing
 // them first was slower on an AVX-512 machine (docs/performance.md).
 inline void multiply_row_pairs(const RowPairProduct& p) {
-  const std::int64_t width = kMostVectors * static_cast<std::int64_t>(hn::Lanes(FloatTag()));
+  const std::int64_t width = kPanelVectors * static_cast<std::int64_t>(hn::Lanes(FloatTag()));
   for (std::int64_t i = 0; i < p.pairs; i += p.block) {
     const PairRange pairs{i, std::min(p.pairs, i + p.block)};
     const PairRange next{pairs.last, std::min(p.pairs, pairs.last + p.block)};
@@ -141,8 +130,8 @@ inline void multiply_row_pairs(const RowPairProduct& p) {
     for (std::int64_t column = 0; column < p.columns; column += width) {
       const std::int64_t end = std::min(p.columns, column + width);
       std::int64_t row = 0;
-      for (; row + kMostRows <= p.rows; row += kMostRows)
-        add_columns<kMostRows>(p, pairs, row, column, end);
+      for (; row + kTileRows <= p.rows; row += kTileRows)
+        add_columns<kTileRows>(p, pairs, row, column, end);
       if (row + 4 <= p.rows) {
         add_columns<4>(p, pairs, row, column, end);
         row += 4;

@@ -4,55 +4,46 @@
 
 namespace gemm_core {
 
-// The dot-product atoms are the mainloops' kernels on the smallest problem that they take.
+namespace {
+
+// The dot-product atoms are the mainloops' kernels on the smallest problem that they take: words of
+// several numbers, kRows x kDepth of A and kDepth x 16 of B.
+template <class Word, int kRows, int kDepth, class Sum, class A, class B>
+void multiply_smallest(void (*product)(const PanelProduct<Word, Sum>&), Sum* c, const A* a,
+                       const B* b) {
+  alignas(64) Word rows[kRows * kDepth], words[kDepth * 16];
+  std::memcpy(rows, a, sizeof(rows));
+  std::memcpy(words, b, sizeof(words));
+  product({.base = rows,
+           .pitch = kDepth,
+           .rows = kRows,
+           .k = kDepth,
+           .columns = 16,
+           .b = words,
+           .c = c,
+           .ldc = 16});
+}
+
+}  // namespace
+
 bool Avx512Bf16Dot::is_available() { return x86::features().avx512_bf16; }
 void Avx512Bf16Dot::call(C* c, const A* a, const B* b) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, a, sizeof(word));
-  alignas(64) std::uint32_t words[16];
-  std::memcpy(words, b, sizeof(words));
-  x86::avx512_bf16_product()(
-      {.base = &word, .pitch = 1, .rows = 1, .k = 1, .columns = 16, .b = words, .c = c, .ldc = 16});
+  multiply_smallest<std::uint32_t, 1, 1>(x86::avx512_bf16_product(), c, a, b);
 }
 
 bool Avx512VnniDot::is_available() { return x86::features().avx512_vnni; }
 void Avx512VnniDot::call(C* c, const A* a, const B* b) {
-  std::int32_t word = 0;
-  std::memcpy(&word, a, sizeof(word));
-  alignas(64) std::int32_t words[16];
-  std::memcpy(words, b, sizeof(words));
-  x86::vnni_product()(
-      {.base = &word, .pitch = 1, .rows = 1, .k = 1, .columns = 16, .b = words, .c = c, .ldc = 16});
+  multiply_smallest<std::int32_t, 1, 1>(x86::vnni_product(), c, a, b);
 }
 
 bool AmxBf16Tile::is_available() { return x86::features().amx_bf16; }
 void AmxBf16Tile::call(C* c, const A* a, const B* b) {
-  alignas(64) std::uint32_t rows[16 * 16], words[16 * 16];
-  std::memcpy(rows, a, sizeof(rows));
-  std::memcpy(words, b, sizeof(words));
-  x86::amx_bf16_product()({.base = rows,
-                           .pitch = 16,
-                           .rows = 16,
-                           .k = 16,
-                           .columns = 16,
-                           .b = words,
-                           .c = c,
-                           .ldc = 16});
+  multiply_smallest<std::uint32_t, 16, 16>(x86::amx_bf16_product(), c, a, b);
 }
 
 bool AmxInt8Tile::is_available() { return x86::features().amx_int8; }
 void AmxInt8Tile::call(C* c, const A* a, const B* b) {
-  alignas(64) std::int32_t rows[16 * 16], words[16 * 16];
-  std::memcpy(rows, a, sizeof(rows));
-  std::memcpy(words, b, sizeof(words));
-  x86::amx_int8_product()({.base = rows,
-                           .pitch = 16,
-                           .rows = 16,
-                           .k = 16,
-                           .columns = 16,
-                           .b = words,
-                           .c = c,
-                           .ldc = 16});
+  multiply_smallest<std::int32_t, 16, 16>(x86::amx_int8_product(), c, a, b);
 }
 
 }  // namespace gemm_core

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "gemm_core/atom/cpu_atoms.hpp"
+#include "gemm_core/atom/cpu_micro_tile-inl.hpp"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -16,21 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace gemm_core::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using FloatTag = hn::ScalableTag<float>;
-using FloatVec = hn::Vec<FloatTag>;
-
-// Micro-tile: rows x vectors accumulators must leave registers for one row of B and one broadcast.
-// Six rows of two vectors fill the 16 registers of AVX2; 32 registers take six rows of four, which
-// also halves the loads per product.
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-constexpr int kPanelVectors = 4;
-#elif HWY_ARCH_ARM_A64
-constexpr int kPanelVectors = 4;
-#else
-constexpr int kPanelVectors = 2;
-#endif
-constexpr int kTileRows = 6;
 
 template <class D, class V>
 HWY_INLINE V multiply_add(D /*d*/, V a, V b, V sum) {

@@ -117,16 +117,6 @@ CpuSplit split_of(const GemmSchedule& s) {
   return {s.decomposition, s.splits, s.processors, s.deterministic};
 }
 
-GemmArguments types_of(const ContractionArguments& g) {
-  GemmArguments types{
-      .compute = g.compute, .alpha = g.alpha, .beta = g.beta, .schedule = g.schedule};
-  types.a.dtype = g.a.dtype;
-  types.b.dtype = g.b.dtype;
-  types.c.dtype = g.c.dtype;
-  types.d.dtype = g.d.dtype;
-  return types;
-}
-
 // Lowest and highest sum of steps over all modes; false past 2^59.
 bool reach_of(const Modes& modes, ModeStrides ContractionMode::*which, Member operand,
               std::int64_t& low, std::int64_t& high) {
@@ -248,7 +238,7 @@ bool meet(const ContractionArguments& g, const Named& o) {
 }  // namespace
 
 GemmStatus Contraction::can_implement(const ContractionArguments& g) {
-  if (auto s = check_product("contraction", types_of(g)); !s.ok()) return s;
+  if (auto s = check_product("contraction", product_types(g)); !s.ok()) return s;
   if (auto s = check_modes(g); !s.ok()) return s;
   const Kinds kinds(g.modes);
   if (extent_of(kinds.m) * extent_of(kinds.n) * extent_of(kinds.batch) == 0) return {};

@@ -67,12 +67,7 @@ GemmStatus check_problem(const ConvProblem& p) {
 }
 
 GemmStatus check_types(const ConvArguments& g) {
-  GemmArguments types{
-      .compute = g.compute, .alpha = g.alpha, .beta = g.beta, .schedule = g.schedule};
-  types.a.dtype = g.a.dtype;
-  types.b.dtype = g.b.dtype;
-  types.c.dtype = g.c.dtype;
-  types.d.dtype = g.d.dtype;
+  GemmArguments types = product_types(g);
   types.epilogue = g.epilogue;
   return check_product("conv", types);
 }

@@ -36,4 +36,16 @@ void run_products(const LoweredProducts& lowered, void* workspace);
 // messages name `operation`.
 GemmStatus check_product(const char* operation, const GemmArguments& product);
 
+// The types and numbers of an operation's arguments, as those of the product that it becomes.
+template <class Arguments>
+GemmArguments product_types(const Arguments& g) {
+  GemmArguments types{
+      .compute = g.compute, .alpha = g.alpha, .beta = g.beta, .schedule = g.schedule};
+  types.a.dtype = g.a.dtype;
+  types.b.dtype = g.b.dtype;
+  types.c.dtype = g.c.dtype;
+  types.d.dtype = g.d.dtype;
+  return types;
+}
+
 }  // namespace gemm_core

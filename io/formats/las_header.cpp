@@ -133,6 +133,33 @@ void check_points(const LasHeader& header, const Source& source) {
 
 }  // namespace
 
+std::vector<LasSlot> las_slots(const LasHeader& header) {
+  using enum base::DType;
+  std::vector<LasSlot> slots;
+  if (header.is_new()) {
+    slots = {{"intensity", 12, 0, 16, u16},         {"return_number", 14, 0, 4, u8},
+             {"number_of_returns", 14, 4, 4, u8},   {"class_flags", 15, 0, 4, u8},
+             {"scanner_channel", 15, 4, 2, u8},     {"scan_direction", 15, 6, 1, u8},
+             {"edge_of_flight_line", 15, 7, 1, u8}, {"class", 16, 0, 8, u8},
+             {"user_data", 17, 0, 8, u8},           {"scan_angle", 18, 0, 16, i16},
+             {"point_source_id", 20, 0, 16, u16}};
+  } else {
+    slots = {{"intensity", 12, 0, 16, u16},         {"return_number", 14, 0, 3, u8},
+             {"number_of_returns", 14, 3, 3, u8},   {"scan_direction", 14, 6, 1, u8},
+             {"edge_of_flight_line", 14, 7, 1, u8}, {"class", 15, 0, 5, u8},
+             {"class_flags", 15, 5, 3, u8},         {"scan_angle", 16, 0, 8, i8},
+             {"user_data", 17, 0, 8, u8},           {"point_source_id", 18, 0, 16, u16}};
+  }
+  if (const int at = header.time_offset(); at >= 0) slots.push_back({"time", at, 0, 64, f64});
+  if (const int at = header.colour_offset(); at >= 0) {
+    slots.push_back({"r", at, 0, 16, u16});
+    slots.push_back({"g", at + 2, 0, 16, u16});
+    slots.push_back({"b", at + 4, 0, 16, u16});
+  }
+  if (const int at = header.nir_offset(); at >= 0) slots.push_back({"nir", at, 0, 16, u16});
+  return slots;
+}
+
 int las_record_bytes(int point_format) {
   static constexpr int kBytes[] = {20, 28, 26, 34, 57, 63, 30, 36, 38, 59, 67};
   return kBytes[point_format];

@@ -32,6 +32,16 @@ struct LasHeader {
   int time_offset() const, colour_offset() const, nir_offset() const, wave_offset() const;
 };
 
+// Where a standard field but the position stands in a record, and what it holds.
+struct LasSlot {
+  std::string name;
+  int byte, shift, bits;  // whole elements have shift 0 and the bits of their type
+  base::DType type;
+  bool is_whole() const { return bits == base::bits(type); }
+};
+// In the order in which clouds have them; wave packets are not among them.
+std::vector<LasSlot> las_slots(const LasHeader& header);
+
 // Bytes of a record of the format without extra bytes.
 int las_record_bytes(int point_format);
 LasHeader read_las_header(const Source& source);

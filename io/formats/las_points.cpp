@@ -52,47 +52,24 @@ base::Tensor scaled(const base::Tensor& raw, const LasExtra& extra) {
 
 }  // namespace
 
-void LasPoints::add_bits(const char* name, int byte, int shift, int mask) {
+void LasPoints::add_bits(const std::string& name, int byte, int shift, int mask) {
   bits_.push_back({name, byte, shift, mask, new_column({points_}, base::DType::u8)});
 }
 
 LasPoints::LasPoints(const LasHeader& header, std::int64_t points)
     : header_(header), points_(points) {
   using enum base::DType;
-  const auto direct = [&](const char* name, base::DType type, int offset) {
+  const auto direct = [&](const std::string& name, base::DType type, int offset) {
     layout_.fields.push_back({.name = name, .type = type, .offset = offset});
   };
   for (auto& axis : position_) axis = new_column({points}, f64);
-  direct("intensity", u16, 12);
-  if (header.is_new()) {
-    add_bits("return_number", 14, 0, 15);
-    add_bits("number_of_returns", 14, 4, 15);
-    add_bits("class_flags", 15, 0, 15);
-    add_bits("scanner_channel", 15, 4, 3);
-    add_bits("scan_direction", 15, 6, 1);
-    add_bits("edge_of_flight_line", 15, 7, 1);
-    direct("class", u8, 16);
-    direct("user_data", u8, 17);
-    direct("scan_angle", i16, 18);
-    direct("point_source_id", u16, 20);
-  } else {
-    add_bits("return_number", 14, 0, 7);
-    add_bits("number_of_returns", 14, 3, 7);
-    add_bits("scan_direction", 14, 6, 1);
-    add_bits("edge_of_flight_line", 14, 7, 1);
-    add_bits("class", 15, 0, 31);
-    add_bits("class_flags", 15, 5, 7);
-    direct("scan_angle", i8, 16);
-    direct("user_data", u8, 17);
-    direct("point_source_id", u16, 18);
+  for (const LasSlot& slot : las_slots(header)) {
+    if (slot.is_whole()) {
+      direct(slot.name, slot.type, slot.byte);
+    } else {
+      add_bits(slot.name, slot.byte, slot.shift, (1 << slot.bits) - 1);
+    }
   }
-  if (const int at = header.time_offset(); at >= 0) direct("time", f64, at);
-  if (const int at = header.colour_offset(); at >= 0) {
-    direct("r", u16, at);
-    direct("g", u16, at + 2);
-    direct("b", u16, at + 4);
-  }
-  if (const int at = header.nir_offset(); at >= 0) direct("nir", u16, at);
   if (const int at = header.wave_offset(); at >= 0) {
     direct("wave_descriptor", u8, at);
     direct("wave_offset", u64, at + 1);

@@ -14,7 +14,7 @@ class LasPoints {
   Cloud finish();
 
  private:
-  void add_bits(const char* name, int byte, int shift, int mask);
+  void add_bits(const std::string& name, int byte, int shift, int mask);
   void append_positions(const char* records, std::int64_t count);
   void append_bits(const char* records, std::int64_t count);
 

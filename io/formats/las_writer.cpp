@@ -16,17 +16,10 @@
 namespace io {
 namespace {
 
-// Where a standard field stands in a record, and what it holds.
-struct Slot {
-  std::string name;
-  int byte, shift, bits;  // whole elements have shift 0 and the bits of their type
-  base::DType type;
-};
-
 struct Plan {
   int point_format = 0;
   std::array<double, 3> scale{}, offset{};
-  std::vector<Slot> slots;  // standard fields that the cloud has
+  std::vector<LasSlot> slots;  // standard fields that the cloud has
   struct Extra {
     const Column* column;
     std::string name;
@@ -36,44 +29,11 @@ struct Plan {
   bool is_new() const { return point_format >= 6; }
 };
 
-std::vector<Slot> slots_of(const LasHeader& header) {
-  using enum base::DType;
-  std::vector<Slot> slots{{"intensity", 12, 0, 16, u16}, {"user_data", 17, 0, 8, u8}};
-  if (header.is_new()) {
-    slots.insert(slots.end(), {{"return_number", 14, 0, 4, u8},
-                               {"number_of_returns", 14, 4, 4, u8},
-                               {"class_flags", 15, 0, 4, u8},
-                               {"scanner_channel", 15, 4, 2, u8},
-                               {"scan_direction", 15, 6, 1, u8},
-                               {"edge_of_flight_line", 15, 7, 1, u8},
-                               {"class", 16, 0, 8, u8},
-                               {"scan_angle", 18, 0, 16, i16},
-                               {"point_source_id", 20, 0, 16, u16}});
-  } else {
-    slots.insert(slots.end(), {{"return_number", 14, 0, 3, u8},
-                               {"number_of_returns", 14, 3, 3, u8},
-                               {"scan_direction", 14, 6, 1, u8},
-                               {"edge_of_flight_line", 14, 7, 1, u8},
-                               {"class", 15, 0, 5, u8},
-                               {"class_flags", 15, 5, 3, u8},
-                               {"scan_angle", 16, 0, 8, i8},
-                               {"point_source_id", 18, 0, 16, u16}});
-  }
-  if (const int at = header.time_offset(); at >= 0) slots.push_back({"time", at, 0, 64, f64});
-  if (const int at = header.colour_offset(); at >= 0) {
-    slots.push_back({"r", at, 0, 16, u16});
-    slots.push_back({"g", at + 2, 0, 16, u16});
-    slots.push_back({"b", at + 4, 0, 16, u16});
-  }
-  if (const int at = header.nir_offset(); at >= 0) slots.push_back({"nir", at, 0, 16, u16});
-  return slots;
-}
-
-bool fits(const Column& column, const Slot& slot) {
+bool fits(const Column& column, const LasSlot& slot) {
   if (column.field.count != 1 || !holds_exactly(column, slot.type)) return false;
   // Formats before 6 count whole degrees, the others 0.006 of one.
   if (slot.name == "scan_angle") return column.field.type == slot.type;
-  if (slot.bits == base::bits(slot.type)) return true;
+  if (slot.is_whole()) return true;
   const base::Tensor values = converted(column, slot.type);
   const auto* bytes = values.data<std::uint8_t>();
   return std::all_of(bytes, bytes + values.numel(),
@@ -85,7 +45,7 @@ bool fits(const Column& column, const Slot& slot) {
 class FieldFits {
  public:
   explicit FieldFits(const Cloud& cloud) : cloud_(cloud) {}
-  bool operator()(const Slot& slot) {
+  bool operator()(const LasSlot& slot) {
     const Column* column = cloud_.find(slot.name);
     if (column == nullptr) return false;
     const auto [known, is_new] = known_.try_emplace({slot.name, slot.bits, slot.type}, false);
@@ -101,7 +61,7 @@ class FieldFits {
 int count_fitting(FieldFits& fits_slot, int point_format) {
   LasHeader header;
   header.point_format = point_format;
-  const auto slots = slots_of(header);
+  const auto slots = las_slots(header);
   return static_cast<int>(std::count_if(slots.begin(), slots.end(), std::ref(fits_slot)));
 }
 
@@ -221,13 +181,13 @@ Plan make_plan(const Cloud& cloud, std::vector<std::string>& losses) {
   plan.point_format = choose_point_format(fits_slot);
   LasHeader header;
   header.point_format = plan.point_format;
-  const auto slots = slots_of(header);
+  const auto slots = las_slots(header);
   plan.record_bytes = las_record_bytes(plan.point_format);
   for (const auto& column : cloud.columns()) {
     const std::string& name = column->field.name;
     if (name == "x" || name == "y" || name == "z") continue;
     const auto slot =
-        std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == name; });
+        std::find_if(slots.begin(), slots.end(), [&](const LasSlot& s) { return s.name == name; });
     if (slot != slots.end() && fits_slot(*slot)) {
       plan.slots.push_back(*slot);
       continue;
@@ -331,8 +291,8 @@ std::string header_bytes(const Plan& plan, const Cloud& cloud, const std::string
   return header.bytes();
 }
 
-void fill_slot(const Slot& slot, const base::Tensor& values, std::int64_t begin, std::int64_t count,
-               std::int64_t stride, char* out) {
+void fill_slot(const LasSlot& slot, const base::Tensor& values, std::int64_t begin,
+               std::int64_t count, std::int64_t stride, char* out) {
   if (slot.bits == base::bits(slot.type)) {
     visit_field_type(slot.type, [&]<class T>() {
       const T* in = values.data<T>() + begin;
@@ -349,7 +309,8 @@ void fill_slot(const Slot& slot, const base::Tensor& values, std::int64_t begin,
 
 void write_points(Sink& sink, const Plan& plan, const Cloud& cloud) {
   std::vector<base::Tensor> values;
-  for (const Slot& slot : plan.slots) values.push_back(converted(cloud.get(slot.name), slot.type));
+  for (const LasSlot& slot : plan.slots)
+    values.push_back(converted(cloud.get(slot.name), slot.type));
   const std::int64_t block = std::max<std::int64_t>(kChunkBytes / plan.record_bytes, 1);
   std::string buffer;
   for (std::int64_t begin = 0; begin < cloud.size(); begin += block) {

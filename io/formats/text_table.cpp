@@ -243,19 +243,13 @@ const char* TextTable::parse_plain_row(const char* p, const char* end) {
   }
 }
 
-TextTable::Taken TextTable::parse_plain_rows(std::string_view lines) {
-  Taken taken;
-  if (!has_plain_rows_ || columns_.empty()) return taken;
-  const char *p = lines.data(), *const end = p + lines.size();
-  while (p < end && filled_ < rows_) {
+TakenRows TextTable::parse_plain_rows(std::string_view lines) {
+  if (!has_plain_rows_ || columns_.empty()) return {};
+  return take_plain_rows(lines, rows_ - filled_, [&](const char* p, const char* end) {
     const char* const next = parse_plain_row(p, end);
-    if (next == nullptr) break;
-    p = next;
-    ++filled_;
-    ++taken.rows;
-  }
-  taken.bytes = static_cast<std::size_t>(p - lines.data());
-  return taken;
+    if (next != nullptr) ++filled_;
+    return next;
+  });
 }
 
 void TextTable::parse(std::string_view line, std::int64_t line_number) {

@@ -9,6 +9,7 @@
 
 #include "io/cloud.hpp"
 #include "io/number_text.hpp"
+#include "io/plain_rows.hpp"
 #include "io/source.hpp"
 
 namespace io {
@@ -68,11 +69,7 @@ class TextTable {
   void parse(std::string_view line, std::int64_t line_number);
   // As many plain rows (numbers, delimiters, line feeds) as `lines` begins with; whole lines. The
   // row at which it stops is for parse(), which takes everything and says what is wrong.
-  struct Taken {
-    std::size_t bytes = 0;
-    std::int64_t rows = 0;
-  };
-  Taken parse_plain_rows(std::string_view lines);
+  TakenRows parse_plain_rows(std::string_view lines);
   std::int64_t rows() const { return filled_; }
   std::vector<TextColumn>& columns() { return columns_; }
 

@@ -10,12 +10,14 @@
 #include "apps/train/sample_source.hpp"
 #include "apps/train/train_log.hpp"
 #include "io/io.h"
+#include "tests/support/error_message.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace apps {
 namespace {
 
 using sparseconv::training::Batch;
+using test_support::message_of;
 using test_support::ScratchFolder;
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
@@ -33,15 +35,6 @@ void write_scan(const std::filesystem::path& scan, const std::filesystem::path& 
   }
   write_text(scan, bytes);
   write_text(labels, words);
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 ClassMap two_classes() { return {{{5, "a", {5, 6}}, {7, "b", {7}}}, {0}}; }

@@ -6,6 +6,7 @@
 
 #include "gemm_core/base/numeric.hpp"
 #include "gemm_core/device/conv.hpp"
+#include "tests/gemm_core/gemm_case.hpp"
 
 namespace conv_case {
 
@@ -14,50 +15,8 @@ using gemm_core::Axes;
 using gemm_core::ConvOperation;
 using gemm_core::ConvProblem;
 
-inline double read(const void* data, DType type, std::int64_t at) {
-  switch (type) {
-    case DType::f64:
-      return static_cast<const double*>(data)[at];
-    case DType::f16:
-      return static_cast<const base::half_t*>(data)[at];
-    case DType::bf16:
-      return static_cast<const base::bf16_t*>(data)[at];
-    case DType::e4m3:
-      return static_cast<const base::e4m3_t*>(data)[at];
-    case DType::i8:
-      return static_cast<const std::int8_t*>(data)[at];
-    case DType::i32:
-      return static_cast<const std::int32_t*>(data)[at];
-    default:
-      return static_cast<const float*>(data)[at];
-  }
-}
-
-inline void write(void* data, DType type, std::int64_t at, double v) {
-  switch (type) {
-    case DType::f64:
-      static_cast<double*>(data)[at] = v;
-      return;
-    case DType::f16:
-      static_cast<base::half_t*>(data)[at] = base::half_t(static_cast<float>(v));
-      return;
-    case DType::bf16:
-      static_cast<base::bf16_t*>(data)[at] = base::bf16_t(static_cast<float>(v));
-      return;
-    case DType::e4m3:
-      static_cast<base::e4m3_t*>(data)[at] = base::e4m3_t(static_cast<float>(v));
-      return;
-    case DType::i8:
-      static_cast<std::int8_t*>(data)[at] = static_cast<std::int8_t>(v);
-      return;
-    case DType::i32:
-      static_cast<std::int32_t*>(data)[at] = static_cast<std::int32_t>(v);
-      return;
-    default:
-      static_cast<float*>(data)[at] = static_cast<float>(v);
-      return;
-  }
-}
+using gemm_case::read;
+using gemm_case::write;
 
 // [outer, x, y, z, channels]; `gap` elements after each line of each axis.
 struct Tensor {

@@ -3,19 +3,12 @@
 #include <set>
 
 #include "tests/sparseconv/behaviour.hpp"
+#include "tests/support/error_message.hpp"
 
 namespace {
 
 using namespace behaviour;
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "";
-}
+using test_support::message_of;
 
 // Behaviour 2. Every voxel stands alone, so each output is its own product with the centre tap.
 TEST(Behaviour, NothingLeaksAcrossAxisEndsOrBatches) {

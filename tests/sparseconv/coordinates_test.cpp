@@ -7,6 +7,7 @@
 #include "gemm_core/base/parallel.hpp"
 #include "map_oracle.hpp"
 #include "sparseconv/hash_map.hpp"
+#include "tests/support/error_message.hpp"
 
 namespace sparseconv {
 namespace {
@@ -15,15 +16,7 @@ std::vector<Coord> to_vector(const CoordinatesPtr& c) {
   return {c->coords().begin(), c->coords().end()};
 }
 
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test_support::message_of;
 
 #define EXPECT_MESSAGE(expression, ...)                                                 \
   do {                                                                                  \

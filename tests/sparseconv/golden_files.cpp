@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sparseconv/engine.hpp"
+#include "tests/support/rows_of.hpp"
 
 namespace golden {
 namespace {
@@ -98,19 +99,9 @@ Case read_network(const std::filesystem::path& folder) {
   return network;
 }
 
-test_support::Rows rows_of(const SparseTensor& tensor) {
-  test_support::Rows rows;
-  const auto coords = tensor.coordinates->coords();
-  rows.coords.assign(coords.begin(), coords.end());
-  if (tensor.features.numel() > 0) {
-    const float* values = tensor.features.data<float>();
-    rows.features.assign(values, values + tensor.features.numel());
-  }
-  return rows;
-}
-
 testing::AssertionResult matches(const Output& got, const Expected& expected, double relative) {
-  if (expected.dense_shape.empty()) return rows_near(rows_of(got.sparse), expected.rows, relative);
+  if (expected.dense_shape.empty())
+    return rows_near(test_support::rows_of(got.sparse), expected.rows, relative);
   base::Dims shape;
   for (const auto extent : expected.dense_shape) shape.push_back(extent);
   if (!(got.dense.shape() == shape)) {

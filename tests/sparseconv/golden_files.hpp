@@ -31,7 +31,6 @@ bool is_network_folder(const std::filesystem::path& path);
 std::vector<Case> read_layer_cases(const std::filesystem::path& path);
 Case read_network(const std::filesystem::path& folder);
 
-test_support::Rows rows_of(const sparseconv::SparseTensor& tensor);
 testing::AssertionResult matches(const sparseconv::Output& got, const Expected& expected,
                                  double relative);
 

@@ -7,11 +7,13 @@
 
 #include "io/hdf5_container.hpp"
 #include "sparseconv/model.hpp"
+#include "tests/support/error_message.hpp"
 #include "tests/support/make_inputs.hpp"
 
 namespace {
 
 using namespace sparseconv;
+using test_support::message_of;
 
 std::filesystem::path temporary_file(const std::string& name) {
   return std::filesystem::path(testing::TempDir()) / ("sparseconv_" + name);
@@ -32,15 +34,6 @@ constexpr const char* kNodes = R"(
 
 Model example() {
   return test_support::random_model(kNodes, 3, R"("out", "points", "all", "gen")");
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const base::Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 #define EXPECT_MESSAGE(work, ...)                              \

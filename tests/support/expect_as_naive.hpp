@@ -4,20 +4,10 @@
 
 #include "sparseconv/engine.hpp"
 #include "tests/support/naive_network.hpp"
+#include "tests/support/rows_of.hpp"
 #include "tests/support/test_device.hpp"
 
 namespace test_support {
-
-inline Rows rows_of(const sparseconv::SparseTensor& tensor) {
-  Rows rows;
-  const auto coords = tensor.coordinates->coords();
-  rows.coords.assign(coords.begin(), coords.end());
-  if (tensor.features.numel() > 0) {
-    const float* values = tensor.features.data<float>();
-    rows.features.assign(values, values + tensor.features.numel());
-  }
-  return rows;
-}
 
 inline void expect_as_naive(const sparseconv::Model& model, const sparseconv::SparseTensor& input) {
   using base::DType;

@@ -3,128 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/support/naive_coordinates.hpp"
+
 namespace test_support {
 namespace {
 
 using namespace sparseconv;
 using Row = std::vector<double>;
 
-std::map<Coord, std::size_t> index_of(const NaiveTensor& t) {
-  std::map<Coord, std::size_t> index;
-  for (std::size_t i = 0; i < t.coords.size(); ++i) index[t.coords[i]] = i;
-  return index;
-}
-
-bool is_inside(const std::array<std::int64_t, 3>& c, const std::optional<SpatialShape>& shape) {
-  if (!shape) return true;
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (c[a] < 0 || c[a] >= (*shape)[a]) return false;
-  }
-  return true;
-}
-
-Coord coord_of(std::int32_t batch, const std::array<std::int64_t, 3>& c) {
-  return {batch, static_cast<std::int32_t>(c[0]), static_cast<std::int32_t>(c[1]),
-          static_cast<std::int32_t>(c[2])};
-}
-
-// Calls body(tap, r) for each tap.
-template <class Body>
-void for_taps(const ConvGeometry& g, const Body& body) {
-  int tap = 0;
-  for (int x = 0; x < g.kernel[0]; ++x) {
-    for (int y = 0; y < g.kernel[1]; ++y) {
-      for (int z = 0; z < g.kernel[2]; ++z) body(tap++, std::array<int, 3>{x, y, z});
-    }
-  }
-}
-
-// in = out * stride - padding + r * dilation.
-std::array<std::int64_t, 3> fine_of(const Coord& out, const ConvGeometry& g,
-                                    const std::array<int, 3>& r) {
-  std::array<std::int64_t, 3> in{};
-  for (int a = 0; a < 3; ++a) {
-    const auto i = static_cast<std::size_t>(a);
-    in[i] = std::int64_t{out[a]} * g.stride[i] - g.padding[i] + r[i] * g.dilation[i];
-  }
-  return in;
-}
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
-  return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
-
-// An empty tensor on all `out` for which some tap hits an input.
-NaiveTensor strided_outputs(const NaiveTensor& in, const ConvGeometry& g) {
-  NaiveTensor out;
-  out.batch_size = in.batch_size;
-  if (in.shape) {
-    out.shape.emplace();
-    for (std::size_t a = 0; a < 3; ++a) {
-      const std::int64_t room =
-          (*in.shape)[a] + 2 * g.padding[a] - std::int64_t{g.dilation[a]} * (g.kernel[a] - 1) - 1;
-      (*out.shape)[a] = std::max<std::int64_t>(0, floor_div(room, g.stride[a]) + 1);
-    }
-  }
-  std::map<Coord, int> found;
-  for (const Coord& c : in.coords) {
-    for_taps(g, [&](int, const std::array<int, 3>& r) {
-      std::array<std::int64_t, 3> o{};
-      for (int a = 0; a < 3; ++a) {
-        const auto i = static_cast<std::size_t>(a);
-        const std::int64_t scaled = std::int64_t{c[a]} + g.padding[i] - r[i] * g.dilation[i];
-        o[i] = floor_div(scaled, g.stride[i]);
-        if (o[i] * g.stride[i] != scaled) return;
-      }
-      if (is_inside(o, out.shape)) found[coord_of(c.batch, o)] = 1;
-    });
-  }
-  for (const auto& [c, unused] : found) out.coords.push_back(c);
-  return out;
-}
-
-NaiveTensor transposed_outputs(const NaiveTensor& in, const ConvGeometry& g) {
-  NaiveTensor out;
-  out.batch_size = in.batch_size;
-  if (in.shape) {
-    out.shape.emplace();
-    for (std::size_t a = 0; a < 3; ++a) {
-      (*out.shape)[a] = ((*in.shape)[a] - 1) * g.stride[a] - 2 * g.padding[a] +
-                        std::int64_t{g.dilation[a]} * (g.kernel[a] - 1) + 1;
-    }
-  }
-  std::map<Coord, int> found;
-  for (const Coord& c : in.coords) {
-    for_taps(g, [&](int, const std::array<int, 3>& r) {
-      const auto o = fine_of(c, g, r);
-      if (is_inside(o, out.shape)) found[coord_of(c.batch, o)] = 1;
-    });
-  }
-  for (const auto& [c, unused] : found) out.coords.push_back(c);
-  return out;
-}
-
-struct Pair {
-  std::size_t in, out;
-  int tap;
-};
-
-// All (fine row, coarse row, tap) with fine = coarse * stride - padding + r * dilation.
-std::vector<Pair> pairs_of(const NaiveTensor& fine, const NaiveTensor& coarse,
-                           const ConvGeometry& g) {
-  const auto index = index_of(fine);
-  std::vector<Pair> pairs;
-  for (std::size_t c = 0; c < coarse.coords.size(); ++c) {
-    for_taps(g, [&](int tap, const std::array<int, 3>& r) {
-      const auto f = fine_of(coarse.coords[c], g, r);
-      const auto found = index.find(coord_of(coarse.coords[c].batch, f));
-      if (found != index.end()) pairs.push_back({found->second, c, tap});
-    });
-  }
-  return pairs;
-}
-
-void multiply(const Node& node, const NaiveTensor& in, const std::vector<Pair>& pairs,
+void multiply(const Node& node, const NaiveTensor& in, const std::vector<NaivePair>& pairs,
               NaiveTensor& out) {
   const float* weight = node.weights.at("weight").data<float>();
   const auto cout = static_cast<std::size_t>(node.out_channels);
@@ -137,7 +24,7 @@ void multiply(const Node& node, const NaiveTensor& in, const std::vector<Pair>& 
     const float* bias = node.weights.at("bias").data<float>();
     for (auto& row : out.rows) std::copy(bias, bias + cout, row.begin());
   }
-  for (const Pair& pair : pairs) {
+  for (const NaivePair& pair : pairs) {
     for (std::size_t o = 0; o < cout; ++o) {
       const std::size_t first = o / group_out * cin;
       const float* w = weight + (o * taps + static_cast<std::size_t>(pair.tap)) * cin;
@@ -153,7 +40,7 @@ NaiveTensor pooled(const Node& node, const NaiveTensor& in) {
   const auto channels = in.rows.empty() ? 0 : in.rows[0].size();
   out.rows.assign(out.coords.size(), Row(channels, 0.0));
   std::vector<int> count(out.coords.size(), 0);
-  for (const Pair& pair : pairs_of(in, out, node.geometry)) {
+  for (const NaivePair& pair : pairs_of(in, out, node.geometry)) {
     const bool is_first = count[pair.out]++ == 0;
     for (std::size_t c = 0; c < channels; ++c) {
       double& value = out.rows[pair.out][c];

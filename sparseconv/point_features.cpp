@@ -78,9 +78,9 @@ std::vector<FeatureSource> find_features(const io::Cloud& cloud,
     } else if (const auto found = defaults.find(name); found != defaults.end()) {
       sources.push_back({.kind = Kind::constant, .value = found->second});
     } else {
-      // A cloud of zero points may know no fields at all; nothing is read from it.
-      ENSURE(cloud.columns().empty(), kOperation, ": the cloud has no scalar field ", name,
-             "; it has ", list_fields(cloud));
+      // Zero points are legal whatever fields their file knows; nothing is read from them.
+      ENSURE(cloud.size() == 0, kOperation, ": the cloud has no scalar field ", name, "; it has ",
+             list_fields(cloud));
       sources.push_back({.kind = Kind::constant});
     }
   }

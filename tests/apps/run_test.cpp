@@ -153,8 +153,13 @@ TEST_F(Run, ZeroPointsGiveZeroLabels) {
       << run_.err;
   ASSERT_TRUE(std::filesystem::exists(folder / "out" / "none.label"));
   EXPECT_EQ(read_bytes(folder / "out" / "none.label"), "");
-  for (const char* save : {"labels", "scores", "features"}) {
-    EXPECT_EQ(run({"--save", save}, "none.bin").exit_code, 0) << save;
+  // A text of zero bytes tells of no intensity, which the model reads.
+  write_bytes(folder / "none.xyz", "");
+  for (const char* name : {"none.bin", "none.xyz"}) {
+    for (const char* save : {"labels", "scores", "features"}) {
+      const ProgramRun saved = run({"--save", save}, name);
+      EXPECT_EQ(saved.exit_code, 0) << name << " " << save << ": " << saved.err;
+    }
   }
 }
 

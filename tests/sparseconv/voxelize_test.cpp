@@ -262,6 +262,11 @@ TEST(Voxelize, ZeroPointsAreLegalAndWarn) {
   EXPECT_EQ(none.tensor.channels(), 2);
   EXPECT_EQ(none.tensor.coordinates->batch_size(), 1);
   EXPECT_TRUE(mentions(none.warnings, "0 points"));
+  // Also where the file knows fields, but not all that are asked for.
+  const Voxels known = voxelize(make_cloud({}), {.features = {"x", "no such field"}});
+  EXPECT_EQ(known.tensor.rows(), 0);
+  EXPECT_EQ(known.tensor.channels(), 2);
+  EXPECT_TRUE(mentions(known.warnings, "0 points"));
   const Voxels outside = voxelize(make_cloud({{9, 9, 9, 0}}), {.range = {{0, 0, 0, 1, 1, 1}}});
   EXPECT_EQ(outside.tensor.rows(), 0);
   EXPECT_TRUE(mentions(outside.warnings, "0 voxels: 1 of 1 points are out of range"));

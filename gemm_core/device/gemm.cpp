@@ -4,6 +4,7 @@
 
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/device/gemm_checks.hpp"
+#include "gemm_core/device/gemm_config.hpp"
 #include "gemm_core/kernel/cpu_dense_kernel.hpp"
 
 namespace gemm_core {
@@ -121,6 +122,11 @@ std::int64_t batches_at_once(const GemmArguments& g, std::int64_t bytes_each) {
                                   std::max<std::int64_t>(1, g.batch));
 }
 
+GemmArguments with_tiling(GemmArguments g) {
+  g.tiling = select_tiling(g);
+  return g;
+}
+
 GemmStatus check_workspace(const void* workspace, std::size_t bytes, std::size_t needed) {
   using Code = GemmStatus::Code;
   if (bytes < needed || (workspace == nullptr && needed > 0)) {
@@ -136,7 +142,7 @@ GemmStatus Gemm::can_implement(const GemmArguments& arguments) { return check_ge
 
 std::size_t Gemm::workspace_size(const GemmArguments& g) {
   if (!can_implement(g).ok() || is_empty(g)) return 0;
-  const DenseProblem sizes = sizes_of(g);
+  const DenseProblem sizes = sizes_of(with_tiling(g));
   const std::int64_t each = packed_bytes(cpu_atoms(), sizes);
   return static_cast<std::size_t>(each * batches_at_once(g, each) +
                                   split_bytes(cpu_atoms(), sizes, split_of(g))) +
@@ -148,7 +154,7 @@ GemmStatus Gemm::initialize(const GemmArguments& arguments, void* workspace, std
   if (auto status = can_implement(arguments); !status.ok()) return status;
   if (auto status = check_workspace(workspace, bytes, workspace_size(arguments)); !status.ok())
     return status;
-  arguments_ = arguments;
+  arguments_ = with_tiling(arguments);
   workspace_ = workspace;
   bytes_ = bytes;
   initialized_ = true;

@@ -46,6 +46,31 @@ double speed_of(const GemmArguments& g, const DenseTiling& t) {
 
 std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
 
+double cost_of(const DenseTiling& tiling, const GemmSchedule& schedule, const GemmArguments& g,
+               const MachineModel& machine) {
+  const std::int64_t rows = std::min(tiling.tile_m, std::max<std::int64_t>(1, g.m)),
+                     columns = std::min(tiling.tile_n, std::max<std::int64_t>(1, g.n));
+  const double k = static_cast<double>(std::max<std::int64_t>(1, g.k));
+  const double area = static_cast<double>(rows * columns);
+  // A tile multiplies, streams B once, loads its rows of A, and starts.
+  const double multiply = area * k / (machine.fma_per_ns * speed_of(g, tiling));
+  const double stream = static_cast<double>(columns) * k / machine.l2_floats_per_ns;
+  const double load = static_cast<double>(rows) * k / machine.load_floats_per_ns / 8;
+  const double store = area / machine.l2_floats_per_ns;
+  const std::int64_t tiles = ceil_div(g.m, tiling.tile_m) * ceil_div(g.n, tiling.tile_n) *
+                             std::max<std::int64_t>(1, g.batch);
+  const double whole = multiply + stream + load + store + machine.tile_ns;
+  if (schedule.decomposition == Decomposition::data_parallel)
+    return static_cast<double>(ceil_div(tiles, machine.threads)) * whole;
+  // Cut along k: even shares, and each share's sums are written, read and added once more.
+  const double units = schedule.decomposition == Decomposition::split_k
+                           ? static_cast<double>(tiles * schedule.splits)
+                           : static_cast<double>(std::max(tiles, schedule.processors));
+  const double share = (whole - machine.tile_ns) * static_cast<double>(tiles) / units;
+  return static_cast<double>(ceil_div(static_cast<std::int64_t>(units), machine.threads)) *
+         (share + 3 * store + machine.tile_ns);
+}
+
 }  // namespace
 
 std::vector<GemmConfig> gemm_configs(const GemmArguments& g) {
@@ -71,28 +96,7 @@ std::vector<GemmConfig> gemm_configs(const GemmArguments& g) {
 }
 
 double estimate_ns(const GemmConfig& config, const GemmArguments& g, const MachineModel& machine) {
-  const std::int64_t rows = std::min(config.tiling.tile_m, std::max<std::int64_t>(1, g.m)),
-                     columns = std::min(config.tiling.tile_n, std::max<std::int64_t>(1, g.n));
-  const double k = static_cast<double>(std::max<std::int64_t>(1, g.k));
-  const double area = static_cast<double>(rows * columns);
-  // A tile multiplies, streams B once, loads its rows of A, and starts.
-  const double multiply = area * k / (machine.fma_per_ns * speed_of(g, config.tiling));
-  const double stream = static_cast<double>(columns) * k / machine.l2_floats_per_ns;
-  const double load = static_cast<double>(rows) * k / machine.load_floats_per_ns / 8;
-  const double store = area / machine.l2_floats_per_ns;
-  const std::int64_t tiles = ceil_div(g.m, config.tiling.tile_m) *
-                             ceil_div(g.n, config.tiling.tile_n) *
-                             std::max<std::int64_t>(1, g.batch);
-  const double whole = multiply + stream + load + store + machine.tile_ns;
-  if (config.schedule.decomposition == Decomposition::data_parallel)
-    return static_cast<double>(ceil_div(tiles, machine.threads)) * whole;
-  // Cut along k: even shares, and each share's sums are written, read and added once more.
-  const double units = config.schedule.decomposition == Decomposition::split_k
-                           ? static_cast<double>(tiles * config.schedule.splits)
-                           : static_cast<double>(std::max(tiles, config.schedule.processors));
-  const double share = (whole - machine.tile_ns) * static_cast<double>(tiles) / units;
-  return static_cast<double>(ceil_div(static_cast<std::int64_t>(units), machine.threads)) *
-         (share + 3 * store + machine.tile_ns);
+  return cost_of(config.tiling, config.schedule, g, machine);
 }
 
 GemmConfig select_config(const GemmArguments& g, bool may_split, const MachineModel& machine) {
@@ -104,6 +108,24 @@ GemmConfig select_config(const GemmArguments& g, bool may_split, const MachineMo
     const double cost = estimate_ns(config, g, machine);
     if (best.name.empty() || cost < least) {
       best = config;
+      least = cost;
+    }
+  }
+  return best;
+}
+
+DenseTiling select_tiling(const GemmArguments& g, const MachineModel& machine) {
+  DenseTiling best = g.tiling;
+  const bool is_wide =
+      g.compute == DType::f64 || g.compute == DType::c64 || g.compute == DType::c128;
+  if (best.tile_m != 0 || best.tile_n != 0 || is_wide) return best;
+  double least = 0;
+  for (const std::int64_t rows : kRows) {
+    for (const std::int64_t columns : kColumns) {
+      const DenseTiling tiling{rows, columns, g.tiling.dot_products};
+      const double cost = cost_of(tiling, {}, g, machine);
+      if (best.tile_m != 0 && cost >= least) continue;
+      best = tiling;
       least = cost;
     }
   }

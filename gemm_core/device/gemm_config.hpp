@@ -41,6 +41,10 @@ double estimate_ns(const GemmConfig& config, const GemmArguments& arguments,
 GemmConfig select_config(const GemmArguments& arguments, bool may_split = false,
                          const MachineModel& machine = {});
 void apply(const GemmConfig& config, GemmArguments& arguments);
+// What Gemm does with arguments that leave the tiling open: the tile of the cheapest data-parallel
+// configuration; what is given stays as it is, and so do wide types, for which there is one tile.
+// Allocates nothing.
+DenseTiling select_tiling(const GemmArguments& arguments, const MachineModel& machine = {});
 
 // Problem -> name of a configuration. One line each in a file: key, tab, name.
 class TuningTable {

@@ -14,6 +14,7 @@ struct CountInputs {
   int operator()(const AddScaledSource&) const { return 1; }
   int operator()(const Quantise&) const { return 1; }
   int operator()(const MatrixStore&) const { return 1; }
+  int operator()(const MaskStore&) const { return 1; }
   int operator()(const Reduce&) const { return 1; }
   template <class Load>
   int operator()(const Load&) const {

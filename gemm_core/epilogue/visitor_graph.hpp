@@ -18,7 +18,7 @@ namespace gemm_core::visitor {
 class RuntimeGraph {
  public:
   using Node = std::variant<Accumulator, MatrixLoad, RowLoad, ColumnLoad, Scalar, Compute,
-                            AddScaledSource, Quantise, MatrixStore, Reduce>;
+                            AddScaledSource, Quantise, MatrixStore, MaskStore, MaskLoad, Reduce>;
   // Index of the new node. Error where the inputs are not earlier nodes or not as many as the node
   // reads.
   int add(Node node, std::vector<int> inputs = {});

@@ -97,6 +97,51 @@ TEST(EpilogueVisitor, GraphsShareVerticesAtCompileTimeAndAtRunTime) {
   EXPECT_THROW(built.add(compute(ElementwiseOp::relu), {99}), base::Error);
 }
 
+TEST(EpilogueVisitor, GraphsBuiltAtRunTimeStoreAndLoadMasks) {
+  const Setting& s = setting();
+  constexpr std::int64_t kPitch = (kN + 7) / 8 + 1;
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(kM * kPitch), 0xa5);
+  const auto z = [&](auto j, float acc) { return acc + s.row[static_cast<std::size_t>(j)]; };
+  RuntimeGraph forward;
+  const int acc = forward.add(Accumulator{});
+  const int row = forward.add(RowLoad{s.row.data()});
+  const int sum = forward.add(compute(ElementwiseOp::plus), {acc, row});
+  const int kept = forward.add(MaskStore{.data = mask.data(), .row_stride = kPitch}, {sum});
+  forward.add(compute(ElementwiseOp::relu), {kept});
+  expect_values(forward, [&](auto, auto j, float a) { return std::max(0.0f, z(j, a)); });
+  std::int64_t set = 0;
+  for (std::int64_t i = 0; i < kM; ++i) {
+    for (std::int64_t j = 0; j < kN; ++j) {
+      const bool bit = mask[static_cast<std::size_t>(i * kPitch + j / 8)] >> (j % 8) & 1;
+      ASSERT_EQ(bit, z(j, s.plain[at(i, j)]) >= 0) << i << ", " << j;
+      set += bit;
+    }
+  }
+  EXPECT_GT(set, 0);
+  EXPECT_LT(set, kM * kN);
+  RuntimeGraph backward;
+  const int gradient = backward.add(Accumulator{});
+  const int bits = backward.add(MaskLoad{.data = mask.data(), .row_stride = kPitch});
+  backward.add(compute(ElementwiseOp::d_relu), {gradient, bits});
+  expect_values(backward, [&](auto, auto j, float a) { return z(j, a) >= 0 ? a : 0.0f; });
+  // Without a mask the load gives its default, and the store does nothing.
+  RuntimeGraph bare;
+  const int value = bare.add(MaskStore{}, {bare.add(Accumulator{})});
+  const int ones = bare.add(MaskLoad{.null_default = 1});
+  bare.add(compute(ElementwiseOp::d_relu), {value, ones});
+  expect_values(bare, [](auto, auto, float a) { return a; });
+  EXPECT_THROW(bare.add(MaskStore{}), base::Error);
+  EXPECT_THROW(bare.add(MaskLoad{}, {value}), base::Error);
+  RuntimeGraph narrow;
+  narrow.add(MaskStore{.name = "signs", .data = mask.data(), .row_stride = 3},
+             {narrow.add(Accumulator{})});
+  std::vector<float> d(static_cast<std::size_t>(kM * kN), 5.0f);
+  VisitorEpilogue refused(narrow);
+  const GemmStatus status = Gemm::can_implement(s.arguments(d, &refused));
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message.find("node signs"), std::string::npos) << status.message;
+}
+
 TEST(EpilogueVisitor, TheRunTimeProgramIsOneOfItsGraphs) {
   const Setting& s = setting();
   gemm_core::Epilogue program;

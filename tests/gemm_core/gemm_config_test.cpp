@@ -1,6 +1,7 @@
 // Configurations, the cost model's choice, and tuning tables.
 #include "gemm_core/device/gemm_config.hpp"
 
+#include <array>
 #include <fstream>
 #include <set>
 
@@ -51,6 +52,30 @@ TEST(GemmConfig, TheModelCutsSmallProblemsFinerAndLongSumsWhereItMay) {
             kernel::Decomposition::data_parallel);
   EXPECT_EQ(select(4096, 4096, 1024, true).schedule.decomposition,
             kernel::Decomposition::data_parallel);
+}
+
+TEST(GemmConfig, AGemmWithoutATilingTakesTheModelsAndHasTheBitsOfEveryOther) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{200, 300, 520}, std::array<std::int64_t, 3>{1000, 40, 64},
+        std::array<std::int64_t, 3>{5, 700, 30}}) {
+    const Case c{.m = m, .n = n, .k = k, .beta = 0.5};
+    Problem open(c), given(c);
+    const GemmArguments left_open = open.arguments();
+    const auto tiling = gemm_core::select_tiling(left_open);
+    EXPECT_EQ(tiling.tile_m, gemm_core::select_config(left_open).tiling.tile_m);
+    EXPECT_EQ(tiling.tile_n, gemm_core::select_config(left_open).tiling.tile_n);
+    ASSERT_TRUE(run(left_open).ok());
+    expect_equal_to_oracle(open, c);
+    GemmArguments g = given.arguments();
+    g.tiling = {.tile_m = 48, .tile_n = 128};
+    EXPECT_EQ(gemm_core::select_tiling(g).tile_m, 48);  // what is given stays
+    EXPECT_EQ(gemm_core::select_tiling(g).tile_n, 128);
+    ASSERT_TRUE(run(g).ok());
+    EXPECT_EQ(open.d.bytes, given.d.bytes) << describe(c);
+  }
+  GemmArguments wide{.m = 500, .n = 500, .k = 500};
+  wide.compute = DType::f64;
+  EXPECT_EQ(gemm_core::select_tiling(wide).tile_m, 0);
 }
 
 TEST(TuningTable, IsWrittenReadAndUsedForItsProblemsOnly) {

@@ -2,7 +2,8 @@
 """Times sparseconv and its peers on the same frames in one run, prints a table with ratios, and draws time against
 voxels with floor lines.
     python3 compare.py --program build-cuda/bin/sparseconv --input street.h5 [--more coarser.h5 ...] --plot curve.png
-Each peer that is not installed is said and left out. `--json FILE` keeps every number."""
+Each peer that is not installed is said and left out. `--json FILE` keeps every number, `--measured FILE` prints and draws
+such numbers again, on a machine without a GPU too."""
 import argparse
 import json
 import pathlib
@@ -105,14 +106,20 @@ def draw(measured, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build-cuda/bin/sparseconv")
-    parser.add_argument("--input", required=True)
+    parser.add_argument("--input", help="a voxel file")
+    parser.add_argument("--measured", help="numbers that an earlier run kept; nothing is run")
     parser.add_argument("--more", nargs="*", default=[], help="further frames, for the plot")
     parser.add_argument("--channels", default="32,64,128,256")
     parser.add_argument("--dtype", default="fp16")
     parser.add_argument("--plot")
     parser.add_argument("--json")
     options = parser.parse_args()
-    measured = [run(frame, options) for frame in [options.input, *options.more]]
+    if bool(options.input) == bool(options.measured):
+        parser.error("one of --input and --measured is needed")
+    if options.measured:
+        measured = json.loads(pathlib.Path(options.measured).read_text())
+    else:
+        measured = [run(frame, options) for frame in [options.input, *options.more]]
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(measured, indent=1))
     print(measured[0]["engines"][0]["device"])

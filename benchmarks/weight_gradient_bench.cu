@@ -1,7 +1,8 @@
 // Times the gradient of a convolution's weights on CUDA, layer by layer, every compiled
 // configuration beside the forward pass, and checks each against the SIMT kernel first.
-//   weight_gradient_cuda_bench [--cells FILE] [--parents N] [--channels 32,64] [--out-channels ...]
-// Without a file: procedural surfaces. fp16. Times are graph replays of 20 launches, divided;
+//   weight_gradient_cuda_bench [--cells FILE] [--parents N] [--dtype fp16|bf16|tf32]
+//   [--channels 32,64] [--out-channels ...]
+// Without a file: procedural surfaces. Times are graph replays of 20 launches, divided;
 // median of 15.
 #include <algorithm>
 #include <cmath>
@@ -45,13 +46,20 @@ double microseconds(cudaStream_t stream, const std::function<void()>& run) {
   return times[kRepeats / 2];
 }
 
-Buffer<base::half_t> random_rows(int rows, int channels, unsigned seed) {
+DType storage(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
+
+// Values that the type holds exactly.
+Buffer<std::uint8_t> random_rows(int rows, int channels, DType dtype, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0, 1);
-  std::vector<base::half_t> values(index(std::int64_t{rows} * channels));
-  for (auto& v : values) v = base::half_t(normal(random));
-  Buffer<base::half_t> buffer(values.size());
-  CUDA_CHECK(cudaMemcpy(buffer.data(), values.data(), buffer.nbytes(), cudaMemcpyHostToDevice));
+  const auto count = index(std::int64_t{rows} * channels);
+  std::vector<std::uint8_t> host(count * index(base::bytes(storage(dtype))));
+  base::visit_dtype<base::tf32_t, base::half_t, base::bf16_t>(dtype, "bench", [&]<class T>() {
+    for (std::size_t i = 0; i < count; ++i)
+      reinterpret_cast<T*>(host.data())[i] = T(normal(random));
+  });
+  Buffer<std::uint8_t> buffer(host.size());
+  CUDA_CHECK(cudaMemcpy(buffer.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
   return buffer;
 }
 
@@ -62,8 +70,8 @@ struct Pairs {
   Pairs(const HostMap& map, cudaStream_t stream) : table(map.table.size()) {
     upload(table, map.table.data(), map.table.size(), stream);
     const auto capacity = gemm_core::cuda::pair_capacity(map.rows, map.taps);
-    memory = Buffer<std::int32_t>(
-        index(2 * capacity + gemm_core::cuda::pair_scratch(map.rows, map.taps) + 64));
+    memory =
+        Buffer<std::int32_t>(index(2 * capacity + gemm_core::cuda::pair_scratch(map.taps) + 64));
     job.table = table.data();
     job.pitch = job.rows = map.rows;
     job.taps = map.taps;
@@ -77,18 +85,19 @@ struct Pairs {
   }
 };
 
-double forward_time(const HostMap& map, DeviceTable& table, int cin, int cout,
-                    const Buffer<base::half_t>& x, cudaStream_t stream) {
+double forward_time(const HostMap& map, DeviceTable& table, int cin, int cout, DType dtype,
+                    const Buffer<std::uint8_t>& x, cudaStream_t stream) {
   const std::vector<float> w(index(std::int64_t{cout} * map.taps * cin), 0.01f);
   const auto weights = gemm_core::cuda::upload_conv_weights(
-      {.weight = w.data(), .cout = cout, .taps = map.taps, .cin = cin, .compute = DType::f16});
-  Buffer<base::half_t> y(index(std::int64_t{map.rows} * cout));
+      {.weight = w.data(), .cout = cout, .taps = map.taps, .cin = cin, .compute = dtype});
+  const DType type = storage(dtype);
+  Buffer<std::uint8_t> y(index(base::bytes(type, std::int64_t{map.rows} * cout)));
   gemm_core::cuda::GatherConvArguments a;
-  a.input = {x.data(), DType::f16, kDevice, {map.inputs, cin}, {cin, 1}};
-  a.output = {y.data(), DType::f16, kDevice, {map.rows, cout}, {cout, 1}};
+  a.input = {x.data(), type, kDevice, {map.inputs, cin}, {cin, 1}};
+  a.output = {y.data(), type, kDevice, {map.rows, cout}, {cout, 1}};
   a.weights = &weights;
   a.overlap = true;
-  const auto choice = gemm_core::cuda::choose_instance({DType::f16, cin, cout, map.rows, map.taps});
+  const auto choice = gemm_core::cuda::choose_instance({dtype, cin, cout, map.rows, map.taps});
   if (choice.instance == nullptr) return 0;
   a.instance = choice.instance;
   a.table = table.view();
@@ -100,20 +109,23 @@ double forward_time(const HostMap& map, DeviceTable& table, int cin, int cout,
 }
 
 void time_layer(const HostMap& map, DeviceTable& table, const Pairs& pairs, int cin, int cout,
-                cudaStream_t stream) {
-  const auto x = random_rows(map.inputs, cin, 1), dy = random_rows(map.rows, cout, 2);
-  const double forward = forward_time(map, table, cin, cout, x, stream);
+                DType dtype, cudaStream_t stream) {
+  const auto x = random_rows(map.inputs, cin, dtype, 1), dy = random_rows(map.rows, cout, dtype, 2);
+  const DType type = storage(dtype);
+  const double forward = forward_time(map, table, cin, cout, dtype, x, stream);
   std::printf("%d -> %d, %d rows: forward in one order %.1f us\n", cin, cout, map.rows, forward);
   gemm_core::cuda::WeightGradientArguments a;
-  a.input = {x.data(), DType::f16, kDevice, {map.inputs, cin}, {cin, 1}};
-  a.gradient = {dy.data(), DType::f16, kDevice, {map.rows, cout}, {cout, 1}};
+  a.input = {x.data(), type, kDevice, {map.inputs, cin}, {cin, 1}};
+  a.gradient = {dy.data(), type, kDevice, {map.rows, cout}, {cout, 1}};
   a.pairs = pairs.job.view();
   a.cin = cin;
   a.cout = cout;
   std::vector<const gemm_core::cuda::Sm90PairInstance*> kernels{nullptr};
-  for (const auto& instance : gemm_core::cuda::sm90_f16_pair_instances())
+  for (const auto& instance : dtype == DType::f16    ? gemm_core::cuda::sm90_f16_pair_instances()
+                              : dtype == DType::bf16 ? gemm_core::cuda::sm90_bf16_pair_instances()
+                                                     : gemm_core::cuda::sm80_tf32_pair_instances())
     kernels.push_back(&instance);
-  const auto* chosen = gemm_core::cuda::choose_pair_instance(DType::f16, cin, cout, 1, true, 0);
+  const auto* chosen = gemm_core::cuda::choose_pair_instance(dtype, cin, cout, 1, true, 0);
   std::vector<float> reference;
   for (const auto* kernel : kernels) {
     a.instance = kernel;
@@ -154,6 +166,7 @@ std::vector<int> parse_list(const std::string& text) {
 int run(int argc, char** argv) {
   std::string cells_path;
   int parents = 0;
+  DType dtype = DType::f16;
   std::vector<int> cin{32, 64, 128, 256}, cout;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i], value = argv[i + 1];
@@ -161,6 +174,8 @@ int run(int argc, char** argv) {
       cells_path = value;
     else if (name == "--parents")
       parents = std::stoi(value);
+    else if (name == "--dtype")
+      dtype = base::parse_dtype(value);
     else if (name == "--channels")
       cin = parse_list(value);
     else if (name == "--out-channels")
@@ -180,7 +195,7 @@ int run(int argc, char** argv) {
   DeviceTable table(map, host, stream.get());
   const Pairs pairs(map, stream.get());
   for (std::size_t i = 0; i < cin.size(); ++i)
-    time_layer(map, table, pairs, cin[i], cout[i], stream.get());
+    time_layer(map, table, pairs, cin[i], cout[i], dtype, stream.get());
   return 0;
 }
 

@@ -8,7 +8,8 @@ set(GEMM_CORE_CUDA_SOURCES
   device/cuda/tile_schedule.cu
   device/cuda/weight_gradient.cu
   device/cuda/instances/bf16_pairs.cu
-  device/cuda/instances/f16_pairs.cu)
+  device/cuda/instances/f16_pairs.cu
+  device/cuda/instances/tf32_pairs.cu)
 # One configuration a file: each compiles in under a minute, and they compile side by side.
 foreach(type f16 bf16)
   foreach(tile 64x32 64x64 64x128 64x256 128x96 128x96_k128 128x128 128x256)

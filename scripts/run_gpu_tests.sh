@@ -14,7 +14,7 @@ else
   build=${1:-build-cuda}
   cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON || exit 1
   cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
-    golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
+    sparseconv_cuda_training_test sparseconv_trainer_test golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
 fi
 logs=${LOGS:-$(mktemp -d)}
 names=() results=()
@@ -41,7 +41,9 @@ check "maps and voxels" "$maps" --gtest_brief=1 --gtest_filter='*device*:FrameMa
 check "networks" "$networks" --gtest_brief=1
 check "engine" "$engine" --gtest_brief=1 --gtest_filter='-LargeGrid*'
 check "beyond 2^31" "$engine" --gtest_brief=1 --gtest_filter='LargeGrid*'
+check "gradients" "$build/tests/cuda/sparseconv_cuda_training_test" --gtest_brief=1
 export SPARSECONV_TEST_DEVICE=cuda
+check "training on cuda" "$build/tests/sparseconv/sparseconv_trainer_test" --gtest_brief=1
 check "behaviour on cuda" "$build/tests/sparseconv/sparseconv_behaviour_test" --gtest_brief=1
 check "engine cases on cuda" "$build/tests/sparseconv/sparseconv_engine_test" --gtest_brief=1
 for golden in layers.h5 minkunet minkunet_scaled second second_residual mixed; do

@@ -1,6 +1,11 @@
 set(SPARSECONV_CUDA_SOURCES
   cuda/device_plan.cpp
+  cuda/device_tape.cpp
+  cuda/device_tape_backward.cpp
+  cuda/device_tape_forward.cpp
+  cuda/device_tape_frame.cpp
   cuda/device_timing.cpp
+  cuda/device_trainer.cpp
   cuda/device_voxelize.cpp
   cuda/executor.cpp
   cuda/frame_layout.cpp
@@ -10,7 +15,14 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/frame_runner.cpp
   cuda/frame_steps.cpp
   cuda/layer_choice.cpp
+  cuda/loss_kernels.cu
+  cuda/move_gradients.cu
+  cuda/norm_gradients.cu
+  cuda/norm_kernels.cu
+  cuda/plan_sets.cpp
+  cuda/product_tables.cpp
   cuda/point_kernels.cu
   cuda/step_kernels.cu
+  cuda/update_kernels.cu
   cuda/voxel_layout.cpp
   cuda/voxelizer.cu)

@@ -2,6 +2,7 @@
 #include "sparseconv/device_timing.hpp"
 #include "sparseconv/device_voxelize.hpp"
 #include "sparseconv/executor.hpp"
+#include "sparseconv/training/device_trainer.hpp"
 
 namespace sparseconv {
 namespace {
@@ -25,5 +26,12 @@ std::vector<double> time_voxelize(std::span<const io::Cloud* const>, const Voxel
                                   base::Device device, int) {
   refuse(device);
 }
+
+namespace training {
+std::unique_ptr<DeviceTrainer> make_device_trainer(const Model&, const TrainOptions&, std::size_t,
+                                                   base::Device device) {
+  refuse(device);
+}
+}  // namespace training
 
 }  // namespace sparseconv

@@ -65,6 +65,8 @@ class CrossEntropy {
   std::int64_t classes_;
 };
 
+}  // namespace
+
 void check_labels(std::span<const std::int32_t> labels, std::int64_t rows, std::int64_t classes) {
   ENSURE(static_cast<std::int64_t>(labels.size()) == rows, "loss: ", labels.size(), " labels for ",
          rows, " rows");
@@ -74,8 +76,6 @@ void check_labels(std::span<const std::int32_t> labels, std::int64_t rows, std::
            " (ignored)");
   }
 }
-
-}  // namespace
 
 void check(const LossOptions& o, std::int64_t classes) {
   ENSURE(o.class_weights.empty() || static_cast<std::int64_t>(o.class_weights.size()) == classes,

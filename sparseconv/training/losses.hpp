@@ -23,6 +23,8 @@ struct ClassLoss {
 ClassLoss class_loss(const LossOptions& options, const base::ConstTensorView& logits,
                      std::span<const std::int32_t> labels, const base::TensorView& gradient);
 void check(const LossOptions& options, std::int64_t classes);
+// Error naming the first row whose label is neither a class nor kIgnore, or lengths that differ.
+void check_labels(std::span<const std::int32_t> labels, std::int64_t rows, std::int64_t classes);
 
 // Mean over classes that occur of the Lovasz extension of 1 - IoU (Berman, Triki, Blaschko 2018) on
 // probabilities, times `weight`: returned, and its gradient in the logits added. Sorts every

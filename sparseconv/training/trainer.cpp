@@ -11,6 +11,7 @@
 #include "gemm_core/device/elementwise.hpp"
 #include "sparseconv/engine.hpp"
 #include "sparseconv/training/checkpoint.hpp"
+#include "sparseconv/training/device_trainer.hpp"
 #include "sparseconv/training/losses.hpp"
 #include "sparseconv/training/optimiser.hpp"
 #include "sparseconv/training/tape.hpp"
@@ -53,8 +54,6 @@ void check(const TrainOptions& o) {
   ENSURE(o.clip_norm >= 0, "trainer: clip_norm ", o.clip_norm, " is negative");
   ENSURE(o.ema_decay >= 0 && o.ema_decay < 1, "trainer: ema_decay ", o.ema_decay,
          " is not in [0, 1)");
-  ENSURE(base::parse_device(o.device).is_cpu(), "trainer: training runs on the CPU, not on ",
-         o.device);
 }
 
 }  // namespace
@@ -72,17 +71,31 @@ struct Trainer::Impl {
     check(options);
     check(options.loss, static_cast<std::int64_t>(model.classes.size()));
     if (options.ema_decay > 0) average = tape.parameters().values;
+    const base::Device where = base::parse_device(options.device);
+    if (!where.is_cpu()) device = make_device_trainer(model, options, output, where);
   }
 
   StepReport step(const Batch& batch);
   // The output in f32; `converted` holds it where it is stored in another type.
   base::ConstTensorView logits(base::Tensor& converted) const;
+  void run_on_cpu(const FrameInput& input, const Batch& batch, StepReport& report);
+  void run_on_device(const FrameInput& input, const Batch& batch, StepReport& report);
+  [[noreturn]] void fail_on_loss(const FrameInput& input, double loss);
+  [[noreturn]] void fail_on_gradient();
   void update(StepReport& report);
-  std::span<const float> given_weights() const {
+  // What the host says of weights and optimiser is what the device has.
+  void fetch();
+  std::span<const float> given_weights() {
+    fetch();
     return average.empty() ? tape.parameters().values : average;
   }
   Model filled(std::span<const float> weights) const {
     return tape.parameters().filled(model, weights);
+  }
+  // The first steps count more, so that the average forgets where training began.
+  double average_keep() const {
+    const auto n = static_cast<double>(optimiser.steps);
+    return std::min(options.ema_decay, (1 + n) / (10 + n));
   }
   void require_same_graph(const Model& other) const;
 
@@ -93,6 +106,9 @@ struct Trainer::Impl {
   Optimiser optimiser;
   base::Threads threads;
   std::vector<float> average;  // of the weights; empty without ema_decay
+  // Where steps run elsewhere; tape, optimiser and average then mirror what stands there.
+  std::unique_ptr<DeviceTrainer> device;
+  bool is_mirror_old = false;
   std::int64_t steps = 0;
   mutable std::mutex mutex;
   mutable std::optional<Engine> engine;  // of predict(); gone when the weights move
@@ -106,6 +122,17 @@ StepReport Trainer::Impl::step(const Batch& batch) {
   ENSURE(static_cast<std::int64_t>(batch.labels.size()) == batch.voxels.rows(),
          "trainer: ", batch.labels.size(), " labels for ", batch.voxels.rows(), " voxels");
   const FrameInput input{.voxels = within_shape(batch.voxels, model.input.spatial_shape)};
+  if (device)
+    run_on_device(input, batch, report);
+  else
+    run_on_cpu(input, batch, report);
+  const auto start = Clock::now();
+  update(report);
+  report.update_ms = milliseconds_since(start);
+  return report;
+}
+
+void Trainer::Impl::run_on_cpu(const FrameInput& input, const Batch& batch, StepReport& report) {
   auto start = Clock::now();
   tape.forward(input);
   base::Tensor converted;
@@ -117,23 +144,43 @@ StepReport Trainer::Impl::step(const Batch& batch) {
   report.labelled = loss.labelled;
   report.correct = loss.correct;
   report.predictions = std::move(loss.predictions);
-  if (!std::isfinite(report.loss)) {
-    const std::string node = tape.first_node_not_finite(input);
-    base::fail("step ", steps, ": the loss is ", report.loss,
-               node.empty() ? "" : "; the first value that is not finite comes from node '", node,
-               node.empty() ? "" : "'");
-  }
+  if (!std::isfinite(report.loss)) fail_on_loss(input, report.loss);
   start = Clock::now();
   tape.backward();
   report.gradient_norm = norm(tape.parameters().gradients);
   report.backward_ms = milliseconds_since(start);
-  ENSURE(std::isfinite(report.gradient_norm), "step ", steps,
-         ": the gradient is not finite; the first such comes from node '",
-         tape.first_gradient_not_finite(), "'");
-  start = Clock::now();
-  update(report);
-  report.update_ms = milliseconds_since(start);
-  return report;
+  if (!std::isfinite(report.gradient_norm)) fail_on_gradient();
+}
+
+void Trainer::Impl::run_on_device(const FrameInput& input, const Batch& batch, StepReport& report) {
+  device->run(input, batch.labels, report);
+  if (!std::isfinite(report.loss)) {
+    fetch();
+    fail_on_loss(input, report.loss);
+  }
+  if (!std::isfinite(report.gradient_norm)) {
+    device->fetch_gradients(tape.parameters());
+    fail_on_gradient();
+  }
+}
+
+// The message names where the first value comes from, as the CPU finds it.
+void Trainer::Impl::fail_on_loss(const FrameInput& input, double loss) {
+  const std::string node = tape.first_node_not_finite(input);
+  base::fail("step ", steps, ": the loss is ", loss,
+             node.empty() ? "" : "; the first value that is not finite comes from node '", node,
+             node.empty() ? "" : "'");
+}
+
+void Trainer::Impl::fail_on_gradient() {
+  base::fail("step ", steps, ": the gradient is not finite; the first such comes from node '",
+             tape.first_gradient_not_finite(), "'");
+}
+
+void Trainer::Impl::fetch() {
+  if (!is_mirror_old) return;
+  device->fetch(tape.parameters(), optimiser, average);
+  is_mirror_old = false;
 }
 
 base::ConstTensorView Trainer::Impl::logits(base::Tensor& converted) const {
@@ -146,16 +193,26 @@ base::ConstTensorView Trainer::Impl::logits(base::Tensor& converted) const {
 
 void Trainer::Impl::update(StepReport& report) {
   engine.reset();
-  tape.update_statistics();
+  if (device)
+    device->update_statistics();
+  else
+    tape.update_statistics();
+  is_mirror_old = device != nullptr;
   ++steps;
   if (report.labelled == 0) return;
   const bool is_clipped = options.clip_norm > 0 && report.gradient_norm > options.clip_norm;
   const double scale = is_clipped ? options.clip_norm / report.gradient_norm : 1.0;
+  if (device) {
+    ++optimiser.steps;
+    device->update({.rate = report.learning_rate,
+                    .gradient_scale = scale,
+                    .updates = optimiser.steps,
+                    .average_keep = average_keep()});
+    return;
+  }
   optimiser.step(tape.parameters(), report.learning_rate, scale);
   if (average.empty()) return;
-  // The first steps count more, so that the average forgets where training began.
-  const auto n = static_cast<double>(optimiser.steps);
-  const auto keep = static_cast<float>(std::min(options.ema_decay, (1 + n) / (10 + n)));
+  const auto keep = static_cast<float>(average_keep());
   const auto& values = tape.parameters().values;
   constexpr std::int64_t kGrain = 65536;
   base::parallel_blocks(std::ssize(average), kGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -201,8 +258,9 @@ std::int64_t Trainer::steps_done() const { return impl_->steps; }
 std::vector<std::int32_t> Trainer::predict(const Batch& batch) const {
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->engine)
-    impl_->engine.emplace(
-        model(), EngineOptions{.dtype = impl_->options.dtype, .threads = impl_->options.threads});
+    impl_->engine.emplace(model(), EngineOptions{.device = impl_->options.device,
+                                                 .dtype = impl_->options.dtype,
+                                                 .threads = impl_->options.threads});
   const Result result = impl_->engine->run(batch.voxels);
   const base::Tensor& logits = result.label_output().sparse.features;
   const std::int64_t classes = logits.size(1);
@@ -217,7 +275,8 @@ std::vector<std::int32_t> Trainer::predict(const Batch& batch) const {
 Model Trainer::model() const { return impl_->filled(impl_->given_weights()); }
 
 void Trainer::save_checkpoint(const std::filesystem::path& path, const std::string& note) const {
-  const Impl& t = *impl_;
+  Impl& t = *impl_;
+  t.fetch();
   write_checkpoint(path, {.model = t.filled(t.tape.parameters().values),
                           .optimiser = name_of(t.options.optimiser.kind),
                           .steps = t.steps,
@@ -250,6 +309,8 @@ std::string Trainer::resume(const std::filesystem::path& path) {
   t.optimiser.steps = c.updates;
   t.average = std::move(c.average);
   t.steps = c.steps;
+  if (t.device) t.device->send(t.tape.parameters(), t.optimiser, t.average);
+  t.is_mirror_old = false;
   t.engine.reset();
   return c.note;
 }

@@ -51,8 +51,7 @@ class DevicePairs {
     inputs_ = base::cuda::Buffer<std::int32_t>(capacity);
     outputs_ = base::cuda::Buffer<std::int32_t>(capacity);
     tap_begin_ = base::cuda::Buffer<std::int32_t>(index(map.taps + 1));
-    scratch_ =
-        base::cuda::Buffer<std::int32_t>(index(gemm_core::cuda::pair_scratch(rows, map.taps)));
+    scratch_ = base::cuda::Buffer<std::int32_t>(index(gemm_core::cuda::pair_scratch(map.taps)));
     job = {table_.data(),  rows,           map.taps,        count_.data(),
            rows,           inputs_.data(), outputs_.data(), tap_begin_.data(),
            scratch_.data()};
@@ -121,12 +120,14 @@ TEST(PairLists, OfOneTapThatReadsItsOwnRow) {
   expect_lists_hold(identity, pairs);
 }
 
+DType storage(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
+
 // Values that the type holds exactly.
 std::vector<float> values_of(std::int64_t count, DType dtype, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0, 1);
   std::vector<float> values(index(count));
-  base::visit_dtype<float, base::half_t, base::bf16_t>(dtype, "test", [&]<class T>() {
+  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t>(dtype, "test", [&]<class T>() {
     for (float& v : values) v = static_cast<float>(T(normal(random)));
   });
   return values;
@@ -134,8 +135,8 @@ std::vector<float> values_of(std::int64_t count, DType dtype, unsigned seed) {
 
 base::cuda::Buffer<std::uint8_t> stored(const std::vector<float>& values, DType dtype) {
   std::vector<std::uint8_t> host(
-      index(base::bytes(dtype, static_cast<std::int64_t>(values.size()))));
-  base::visit_dtype<float, base::half_t, base::bf16_t>(dtype, "test", [&]<class T>() {
+      index(base::bytes(storage(dtype), static_cast<std::int64_t>(values.size()))));
+  base::visit_dtype<float, base::half_t, base::bf16_t>(storage(dtype), "test", [&]<class T>() {
     for (std::size_t i = 0; i < values.size(); ++i)
       reinterpret_cast<T*>(host.data())[i] = T(values[i]);
   });
@@ -176,10 +177,11 @@ void expect_gradient_is_right(const GradientCase& c, const HostMap& map,
   DevicePairs pairs(map, 200);
   gemm_core::cuda::build_pair_lists({&pairs.job, 1}, nullptr);
   const base::Device cuda{base::Device::Kind::cuda, 0};
-  const std::int64_t before = base::bytes(c.dtype, c.offset);
+  const DType type = storage(c.dtype);
+  const std::int64_t before = base::bytes(type, c.offset);
   gemm_core::cuda::WeightGradientArguments a;
-  a.input = {device_x.data() + before, c.dtype, cuda, {map.inputs, c.cin}, {input_width, 1}};
-  a.gradient = {device_dy.data() + before, c.dtype, cuda, {map.rows, c.cout}, {gradient_width, 1}};
+  a.input = {device_x.data() + before, type, cuda, {map.inputs, c.cin}, {input_width, 1}};
+  a.gradient = {device_dy.data() + before, type, cuda, {map.rows, c.cout}, {gradient_width, 1}};
   a.pairs = pairs.job.view();
   a.cin = c.cin;
   a.cout = c.cout;
@@ -232,6 +234,7 @@ std::vector<const Sm90PairInstance*> pair_instances() {
   std::vector<const Sm90PairInstance*> all;
   for (const auto& instance : gemm_core::cuda::sm90_f16_pair_instances()) all.push_back(&instance);
   for (const auto& instance : gemm_core::cuda::sm90_bf16_pair_instances()) all.push_back(&instance);
+  for (const auto& instance : gemm_core::cuda::sm80_tf32_pair_instances()) all.push_back(&instance);
   return all;
 }
 
@@ -273,6 +276,7 @@ TEST(WeightGradient, NamesWhatItCannotRun) {
   EXPECT_EQ(choose(DType::f16, 64, 64, 1, false), nullptr);
   ASSERT_NE(choose(DType::f16, 64, 64, 1, true), nullptr);
   EXPECT_EQ(choose(DType::bf16, 64, 64, 1, true)->element, DType::bf16);
+  EXPECT_EQ(choose(DType::tf32, 64, 64, 1, true)->element, DType::tf32);
   EXPECT_THROW(WeightGradient({.cin = 8, .cout = 8}), base::Error);
 }
 

@@ -18,13 +18,13 @@ struct PairListJob {
   std::int32_t* inputs = nullptr;           // [pair_capacity(rows, taps)]
   std::int32_t* outputs = nullptr;
   std::int32_t* tap_begin = nullptr;  // [taps + 1]
-  std::int32_t* scratch = nullptr;    // [pair_scratch(rows, taps)]
+  std::int32_t* scratch = nullptr;    // [pair_scratch(taps)]
   PairTable view() const { return {taps, inputs, outputs, tap_begin}; }
 };
 inline constexpr int kMaxPairJobs = 32;  // of one launch
 
 std::int64_t pair_capacity(std::int64_t rows, std::int64_t taps);
-std::int64_t pair_scratch(std::int64_t rows, std::int64_t taps);
+std::int64_t pair_scratch(std::int64_t taps);
 void build_pair_lists(std::span<const PairListJob> jobs, cudaStream_t stream);
 
 }  // namespace gemm_core::cuda

@@ -94,12 +94,15 @@ void check_matrix(const base::ConstTensorView& v, std::int64_t channels, const c
 
 }  // namespace
 
-const Sm90PairInstance* choose_pair_instance(DType dtype, std::int64_t cin, std::int64_t cout,
+const Sm90PairInstance* choose_pair_instance(DType compute, std::int64_t cin, std::int64_t cout,
                                              std::int64_t groups, bool is_aligned, int device) {
-  if (groups != 1 || !is_aligned || (dtype != DType::f16 && dtype != DType::bf16)) return nullptr;
-  if (!base::cuda::device_info(device).has_wgmma()) return nullptr;
-  const auto instances =
-      dtype == DType::f16 ? sm90_f16_pair_instances() : sm90_bf16_pair_instances();
+  if (groups != 1 || !is_aligned) return nullptr;
+  const bool is_narrow = compute == DType::f16 || compute == DType::bf16;
+  if (!is_narrow && compute != DType::tf32) return nullptr;
+  if (is_narrow && !base::cuda::device_info(device).has_wgmma()) return nullptr;
+  const auto instances = compute == DType::f16    ? sm90_f16_pair_instances()
+                         : compute == DType::bf16 ? sm90_bf16_pair_instances()
+                                                  : sm80_tf32_pair_instances();
   // Cycles of a block of pairs on one SM: gathers at about 40 bytes a cycle, products at 2048.
   const auto cost = [&](const Sm90PairInstance& i) {
     const std::int64_t rows = (cout + i.tile_m - 1) / i.tile_m,
@@ -131,10 +134,11 @@ WeightGradient::WeightGradient(const WeightGradientArguments& a) : arguments_(a)
   if (a.instance == nullptr) return;
   // Past the last channel a chunk may hold anything: it lands where nobody reads.
   const auto is_aligned = [](const base::ConstTensorView& v) {
-    return reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0 && v.stride[0] % 8 == 0;
+    return reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0 &&
+           v.stride[0] * base::bytes(v.dtype) % 16 == 0;
   };
-  ENSURE(a.instance->element == a.input.dtype && a.groups == 1 && is_aligned(a.input) &&
-             is_aligned(a.gradient),
+  const DType stored = a.instance->element == DType::tf32 ? DType::f32 : a.instance->element;
+  ENSURE(stored == a.input.dtype && a.groups == 1 && is_aligned(a.input) && is_aligned(a.gradient),
          "weight gradient: ", a.instance->name, " does not take these operands");
 }
 

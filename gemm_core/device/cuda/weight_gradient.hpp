@@ -22,10 +22,12 @@ struct WeightGradientArguments {
   const Sm90PairInstance* instance = nullptr;  // null: the SIMT kernel
 };
 
-// What suits a layer: null, for the SIMT kernel, where no instance takes it. `is_aligned`: rows of
+// What suits a layer that computes in a type: null, for the SIMT kernel, where no instance takes
+// it. tf32 operands are f32 rows that were rounded when they were stored. `is_aligned`: rows of
 // both operands start at multiples of 16 bytes, whatever number of channels they hold.
-const Sm90PairInstance* choose_pair_instance(base::DType dtype, std::int64_t cin, std::int64_t cout,
-                                             std::int64_t groups, bool is_aligned, int device);
+const Sm90PairInstance* choose_pair_instance(base::DType compute, std::int64_t cin,
+                                             std::int64_t cout, std::int64_t groups,
+                                             bool is_aligned, int device);
 
 class WeightGradient {
  public:

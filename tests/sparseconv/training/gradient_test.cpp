@@ -5,13 +5,14 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/sparseconv/training/op_cases.hpp"
 #include "tests/sparseconv/training/seed_outputs.hpp"
 #include "tests/support/naive_network.hpp"
 
 namespace {
 
 using namespace sparseconv;
-using test_support::factor_of, test_support::seed, test_support::small_cloud;
+using test_support::factor_of, test_support::OpCase, test_support::seed, test_support::small_cloud;
 using training::Parameters;
 using training::Tape;
 
@@ -90,13 +91,6 @@ void expect_gradients(Model model, SparseTensor input) {
   expect_near(values, "input");
 }
 
-struct OpCase {
-  const char* name;
-  const char* nodes;
-  std::int64_t channels = 4;
-  const char* outputs = "\"out\"";
-};
-
 class GradientOfEveryOp : public testing::TestWithParam<OpCase> {};
 
 TEST_P(GradientOfEveryOp, EqualsTheDifferenceQuotient) {
@@ -145,109 +139,7 @@ TEST_P(GradientOfEveryOp, IsTheSameWhereActivationsAreRecomputed) {
   }
 }
 
-const OpCase kCases[] = {
-    {"subm_k3",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"out_channels":6,"bias":true})"},
-    {"subm_k1",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":1,"submanifold":true,"out_channels":5})"},
-    {"subm_dilated",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":[3,3,1],"dilation":[2,1,1],"submanifold":true,"out_channels":6})"},
-    {"grouped",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"groups":2,"out_channels":10})",
-     6},
-    {"depthwise",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"groups":6,"out_channels":6})",
-     6},
-    {"k2s2",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":2,"stride":2,"out_channels":8})"},
-    {"asymmetric",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":[3,2,4],"stride":[3,1,2],"padding":[0,1,2],"dilation":[1,2,1],"out_channels":9})",
-     5},
-    {"regular_stride_1",
-     R"({"name":"out","op":"conv","inputs":["input"],"kernel":3,"padding":1,"out_channels":4})"},
-    {"transposed",
-     R"({"name":"out","op":"conv_transpose","inputs":["input"],"kernel":3,"stride":2,"padding":1,"groups":2,"out_channels":6,"bias":true})"},
-    {"inverse",
-     R"({"name":"d","op":"conv","inputs":["input"],"kernel":3,"stride":2,"padding":1,"out_channels":8},
-        {"name":"out","op":"inverse_conv","inputs":["d"],"pair":"d","out_channels":5,"bias":true})"},
-    {"linear", R"({"name":"out","op":"linear","inputs":["input"],"out_channels":11,"bias":true})"},
-    {"batch_norm",
-     R"({"name":"c","op":"linear","inputs":["input"],"out_channels":5},
-        {"name":"out","op":"batch_norm","inputs":["c"],"eps":0.001})"},
-    {"conv_bn_relu",
-     R"({"name":"c","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"out_channels":6},
-        {"name":"n","op":"batch_norm","inputs":["c"]},{"name":"out","op":"relu","inputs":["n"]})"},
-    {"residual_block",
-     R"({"name":"a","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"out_channels":6},
-        {"name":"an","op":"batch_norm","inputs":["a"]},{"name":"ar","op":"relu","inputs":["an"]},
-        {"name":"b","op":"conv","inputs":["ar"],"kernel":3,"submanifold":true,"out_channels":6},
-        {"name":"bn","op":"batch_norm","inputs":["b"]},
-        {"name":"s","op":"linear","inputs":["input"],"out_channels":6},
-        {"name":"sn","op":"batch_norm","inputs":["s"]},
-        {"name":"sum","op":"add","inputs":["bn","sn"]},{"name":"out","op":"relu","inputs":["sum"]})"},
-    {"conv_relu",
-     R"({"name":"c","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"out_channels":6,"bias":true},
-        {"name":"out","op":"relu","inputs":["c"]})"},
-    {"relu", R"({"name":"out","op":"relu","inputs":["input"]})"},
-    {"leaky", R"({"name":"out","op":"leaky_relu","inputs":["input"],"negative_slope":0.25})"},
-    {"leaky_that_falls",
-     R"({"name":"c","op":"linear","inputs":["input"],"out_channels":5},
-        {"name":"out","op":"leaky_relu","inputs":["c"],"negative_slope":-0.5})"},
-    {"sigmoid", R"({"name":"out","op":"sigmoid","inputs":["input"]})"},
-    {"activations_in_a_row",
-     R"({"name":"a","op":"leaky_relu","inputs":["input"],"negative_slope":0.5},
-        {"name":"b","op":"sigmoid","inputs":["a"]},{"name":"out","op":"relu","inputs":["b"]})"},
-    {"add_of_three",
-     R"({"name":"a","op":"relu","inputs":["input"]},{"name":"b","op":"leaky_relu","inputs":["input"]},
-        {"name":"out","op":"add","inputs":["a","b","input"]})"},
-    {"add_of_one_twice",
-     R"({"name":"a","op":"relu","inputs":["input"]},{"name":"out","op":"add","inputs":["a","a"]})"},
-    {"concat_with_repeats",
-     R"({"name":"a","op":"relu","inputs":["input"]},{"name":"out","op":"concat","inputs":["a","input","a"]})"},
-    {"nested_concat",
-     R"({"name":"a","op":"relu","inputs":["input"]},{"name":"c","op":"concat","inputs":["input","a"]},
-        {"name":"l","op":"leaky_relu","inputs":["c"]},{"name":"out","op":"concat","inputs":["l","c","a"]})"},
-    {"part_of_a_concat_read_alone",
-     R"({"name":"a","op":"linear","inputs":["input"],"out_channels":3},
-        {"name":"b","op":"linear","inputs":["input"],"out_channels":2},
-        {"name":"c","op":"concat","inputs":["a","b"]},{"name":"x","op":"sigmoid","inputs":["a"]},
-        {"name":"y","op":"linear","inputs":["c"],"out_channels":3},
-        {"name":"out","op":"add","inputs":["x","y"]})"},
-    {"two_outputs",
-     R"({"name":"a","op":"linear","inputs":["input"],"out_channels":3},
-        {"name":"out","op":"relu","inputs":["a"]})",
-     4, "\"a\", \"out\""},
-    {"max_pool", R"({"name":"out","op":"max_pool","inputs":["input"],"kernel":2})"},
-    {"max_pool_overlapping",
-     R"({"name":"out","op":"max_pool","inputs":["input"],"kernel":3,"stride":2,"padding":1})"},
-    {"max_pool_implicit_zero",
-     R"({"name":"out","op":"max_pool","inputs":["input"],"kernel":2,"implicit_zero":true})"},
-    {"avg_pool",
-     R"({"name":"out","op":"avg_pool","inputs":["input"],"kernel":[3,3,2],"stride":[2,2,2],"padding":[1,1,0]})"},
-    {"sum_pool",
-     R"({"name":"out","op":"sum_pool","inputs":["input"],"kernel":2,"stride":2,"dilation":[2,1,1]})"},
-    {"pools_that_meet",
-     R"({"name":"a","op":"max_pool","inputs":["input"],"kernel":2},
-        {"name":"b","op":"avg_pool","inputs":["input"],"kernel":2},
-        {"name":"out","op":"add","inputs":["a","b"]})"},
-    {"global_max", R"({"name":"out","op":"global_max_pool","inputs":["input"]})"},
-    {"global_avg", R"({"name":"out","op":"global_avg_pool","inputs":["input"]})"},
-    {"to_dense",
-     R"({"name":"c","op":"linear","inputs":["input"],"out_channels":3},
-        {"name":"out","op":"to_dense","inputs":["c"]})"},
-    {"merge", R"({"name":"d","op":"sum_pool","inputs":["input"],"kernel":2},
-                 {"name":"out","op":"merge","inputs":["input","d"],"scales":[[1,1,0],[2,2,0]]})"},
-    {"small_unet",
-     R"({"name":"s","op":"conv","inputs":["input"],"kernel":3,"submanifold":true,"out_channels":5},
-        {"name":"sn","op":"batch_norm","inputs":["s"]},{"name":"sr","op":"relu","inputs":["sn"]},
-        {"name":"d","op":"conv","inputs":["sr"],"kernel":2,"stride":2,"out_channels":7},
-        {"name":"dn","op":"batch_norm","inputs":["d"]},{"name":"dr","op":"relu","inputs":["dn"]},
-        {"name":"u","op":"inverse_conv","inputs":["dr"],"pair":"d","out_channels":4},
-        {"name":"un","op":"batch_norm","inputs":["u"]},{"name":"ur","op":"relu","inputs":["un"]},
-        {"name":"cat","op":"concat","inputs":["ur","sr"]},
-        {"name":"out","op":"linear","inputs":["cat"],"out_channels":3,"bias":true})"},
-};
-INSTANTIATE_TEST_SUITE_P(, GradientOfEveryOp, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(, GradientOfEveryOp, testing::ValuesIn(test_support::kOpCases),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "sparseconv/engine.hpp"
 #include "tests/support/make_inputs.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/test_device.hpp"
 
 namespace {
 
@@ -67,6 +68,7 @@ TrainOptions options(int threads = 2) {
   o.clip_norm = 5;
   o.ema_decay = 0.9;
   o.threads = threads;
+  o.device = test_support::test_device();
   return o;
 }
 
@@ -184,6 +186,34 @@ TEST(Trainer, GoesOnFromACheckpointToTheSameBits) {
     whole.save_checkpoint(folder / "b.h5");
     EXPECT_TRUE(same_bits(weights_of(load_model(folder / "a.h5")),
                           weights_of(load_model(folder / "b.h5"))));
+  }
+}
+
+// fp32 on both: sums in another order, and what twelve updates make of that.
+TEST(Trainer, StepsOnADeviceFollowTheCpusAndCheckpointsGoBothWays) {
+  if (test_support::is_on_cpu()) GTEST_SKIP() << "no other device is asked for";
+  const ScratchFolder folder;
+  const auto path = folder / "last.h5";
+  TrainOptions here = options(), there = options();
+  here.device = "cpu";
+  here.loss =
+      there.loss = {.class_weights = {1, 2, 1, 3}, .label_smoothing = 0.05, .focal_gamma = 1};
+  Trainer cpu(unet(), here), device(unet(), there);
+  for (int i = 0; i < 12; ++i) {
+    const Batch batch = batch_of(1 + i % 3);
+    const StepReport expected = cpu.step(batch), got = device.step(batch);
+    const double tolerance = i == 0 ? 1e-4 : 2e-2;
+    EXPECT_NEAR(got.loss, expected.loss, tolerance * expected.loss) << "step " << i;
+    EXPECT_NEAR(got.gradient_norm, expected.gradient_norm, 2 * tolerance * expected.gradient_norm);
+    EXPECT_EQ(got.labelled, expected.labelled);
+    EXPECT_EQ(got.predictions.size(), expected.predictions.size());
+  }
+  for (const auto& [from, to] : {std::pair(&cpu, &device), std::pair(&device, &cpu)}) {
+    from->save_checkpoint(path, "note");
+    EXPECT_EQ(to->resume(path), "note");
+    EXPECT_TRUE(same_bits(weights_of(from->model()), weights_of(to->model())));
+    const StepReport a = from->step(batch_of(4)), b = to->step(batch_of(4));
+    EXPECT_NEAR(a.loss, b.loss, 1e-4 * a.loss);
   }
 }
 

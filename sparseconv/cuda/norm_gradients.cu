@@ -1,0 +1,326 @@
+#include "sparseconv/cuda/norm_kernels.hpp"
+#include "sparseconv/cuda/row_sums.cuh"
+
+namespace sparseconv::cuda {
+namespace {
+
+using gemm_core::Activation;
+
+struct Target {
+  Matrix to;
+  bool adds = false;
+};
+struct BackParams {
+  Matrix gradient, value, input;
+  Target addend[kMaxAddends];
+  int addends;
+  Activation activation;
+  float slope;
+  const float *centre, *scale, *shift;  // of the norm; centre = -mean
+  double* sums;                         // [strips][2][channels]: of g, of g (x - mean)
+};
+
+enum class Sums { none, one, two };
+
+// What a batch norm gave: the sign that its activation saw, without reading it.
+template <int kWidth>
+struct NormOfInput {
+  float centre[kWidth], scale[kWidth], shift[kWidth];
+  __device__ void load(const float* c, const float* s, const float* t, int column) {
+    load_vector(c, column, 0.f, centre);
+    load_vector(s, column, 1.f, scale);
+    load_vector(t, column, 0.f, shift);
+  }
+  __device__ float operator()(float x, int i) const {
+    return fmaf(x + centre[i], scale[i], shift[i]);
+  }
+};
+
+template <class T, class Stored, int kWidth, Sums kSums>
+__global__ void __launch_bounds__(kThreads)
+    back_strip(const __grid_constant__ BackParams p, RowCount rows, ChunkShape shape) {
+  wait_and_go_on();
+  const Place at(rows, shape);
+  if (at.first >= at.last) return;
+  const int channels = p.gradient.channels;
+  const bool is_active = p.activation != Activation::identity;
+  for (int begin = 0; begin < shape.chunks; begin += shape.across) {
+    const int column = (begin + at.x) * kWidth;
+    float sum[kWidth] = {}, products[kWidth] = {}, centre[kWidth] = {};
+    if (at.y < shape.down && column < channels) {
+      if constexpr (kSums == Sums::two) load_vector(p.centre, column, 0.f, centre);
+      for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
+        float g[kRowBatch][kWidth], v[kRowBatch][kWidth], x[kRowBatch][kWidth];
+        load_batch<T>(p.gradient, row, column, g);
+        if (is_active) load_batch<T>(p.value, row, column, v);
+        if constexpr (kSums == Sums::two) load_batch<T>(p.input, row, column, x);
+#pragma unroll
+        for (int r = 0; r < kRowBatch; ++r) {
+          if (r >= count) break;
+          if (is_active) {
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) {
+              if (p.activation == Activation::sigmoid)
+                g[r][i] *= v[r][i] * (1 - v[r][i]);
+              else
+                g[r][i] = v[r][i] > 0 ? g[r][i] : p.slope * g[r][i];
+            }
+            Chunk<Stored, kWidth>::store(p.gradient.data, row[r] * p.gradient.pitch + column, g[r]);
+          }
+          for (int a = 0; a < p.addends; ++a) {
+            const Target& target = p.addend[a];
+            const std::int64_t to = row[r] * target.to.pitch + column;
+            float t[kWidth] = {};
+            if (target.adds) Chunk<T, kWidth>::load(target.to.data, to, t);
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) t[i] += g[r][i];
+            Chunk<Stored, kWidth>::store(target.to.data, to, t);
+          }
+          if constexpr (kSums != Sums::none) {
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) sum[i] += g[r][i];
+          }
+          if constexpr (kSums == Sums::two) {
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i)
+              products[i] = fmaf(g[r][i], x[r][i] + centre[i], products[i]);
+          }
+        }
+      });
+    }
+    if constexpr (kSums != Sums::none) {
+      double* const to = p.sums + blockIdx.x * 2ll * channels;
+      sum_down<kWidth>(at, shape, sum, products, [&](int c, double one, double two) {
+        const int channel = begin * kWidth + c;
+        if (channel >= channels) return;
+        to[channel] = one;
+        to[channels + channel] = two;
+      });
+    }
+  }
+}
+
+// The sums of a batch norm whose piecewise linear activation its input tells: nothing is written.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    masked_sums_strip(const __grid_constant__ BackParams p, RowCount rows, ChunkShape shape) {
+  wait_and_go_on();
+  const Place at(rows, shape);
+  if (at.first >= at.last) return;
+  const int channels = p.gradient.channels;
+  for (int begin = 0; begin < shape.chunks; begin += shape.across) {
+    const int column = (begin + at.x) * kWidth;
+    float sum[kWidth] = {}, products[kWidth] = {};
+    if (at.y < shape.down && column < channels) {
+      NormOfInput<kWidth> norm;
+      norm.load(p.centre, p.scale, p.shift, column);
+      for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
+        float g[kRowBatch][kWidth], x[kRowBatch][kWidth];
+        load_batch<T>(p.gradient, row, column, g);
+        load_batch<T>(p.input, row, column, x);
+#pragma unroll
+        for (int r = 0; r < kRowBatch; ++r) {
+          if (r >= count) break;
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) {
+            const float d = norm(x[r][i], i) > 0 ? g[r][i] : p.slope * g[r][i];
+            sum[i] += d;
+            products[i] = fmaf(d, x[r][i] + norm.centre[i], products[i]);
+          }
+        }
+      });
+    }
+    double* const to = p.sums + blockIdx.x * 2ll * channels;
+    sum_down<kWidth>(at, shape, sum, products, [&](int c, double one, double two) {
+      const int channel = begin * kWidth + c;
+      if (channel >= channels) return;
+      to[channel] = one;
+      to[channels + channel] = two;
+    });
+  }
+}
+
+__device__ double total_of(const double* sums, int channels, std::int64_t count, int channel,
+                           int which) {
+  double total = 0;
+#pragma unroll 11
+  for (int s = static_cast<int>(threadIdx.x) % 32; s < kStrips; s += 32) {
+    // Strips without rows have left nothing.
+    if (first_of_strip(count, s) < first_of_strip(count, s + 1))
+      total += sums[(s * 2ll + which) * channels + channel];
+  }
+  return sum_of_warp(total);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    finish_bias(const double* sums, int channels, RowCount rows, float* to) {
+  wait_and_go_on();
+  const int c = channel_of_warp();
+  if (c >= channels) return;
+  const std::int64_t count = rows_of(rows);
+  const double total = total_of(sums, channels, count, c, 0);
+  if (threadIdx.x % 32 == 0) to[c] = static_cast<float>(total);
+}
+
+struct NormResult {
+  float *weight_gradient, *bias_gradient, *vectors;  // vectors: slope, shift, `pitch` apart
+  int pitch;
+};
+__global__ void __launch_bounds__(kThreads)
+    finish_norm(const double* sums, int channels, RowCount rows,
+                const __grid_constant__ NormVectors norm, NormResult to) {
+  wait_and_go_on();
+  const int c = channel_of_warp();
+  if (c >= channels) return;
+  const std::int64_t count = rows_of(rows);
+  const double sum = total_of(sums, channels, count, c, 0);
+  const double products = total_of(sums, channels, count, c, 1);
+  if (threadIdx.x % 32 != 0) return;
+  const double r = 1 / sqrt(norm.variance[c] + norm.eps), s = norm.weight[c] * r;
+  to.bias_gradient[c] = static_cast<float>(sum);
+  to.weight_gradient[c] = static_cast<float>(products * r);
+  const bool is_constant = norm.running_mean != nullptr || count == 0;
+  const auto n = static_cast<double>(count);
+  to.vectors[c] = is_constant ? 0.f : static_cast<float>(-s * r * r * products / n);
+  to.vectors[to.pitch + c] = is_constant ? 0.f : static_cast<float>(-s * sum / n);
+}
+
+// kIsMasked: the gradient has not passed the activation yet.
+template <class T, class Stored, int kWidth, bool kIsMasked>
+__global__ void __launch_bounds__(kThreads, 3)
+    norm_gradient_strip(const __grid_constant__ BackParams p, const float* vectors, int pitch,
+                        Target target, RowCount rows, ChunkShape shape) {
+  wait_and_go_on();
+  const Place at(rows, shape);
+  if (at.y >= shape.down) return;
+  for (int chunk = at.x; chunk < shape.chunks; chunk += shape.across) {
+    const int column = chunk * kWidth;
+    // dx = scale g + slope (x - mean) + shift; the scale is the forward pass's.
+    NormOfInput<kWidth> norm;
+    norm.load(p.centre, p.scale, p.shift, column);
+    float slope[kWidth], shift[kWidth];
+    load_vector(vectors, column, 0.f, slope);
+    load_vector(vectors + pitch, column, 0.f, shift);
+    for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
+      float g[kRowBatch][kWidth], x[kRowBatch][kWidth], d[kRowBatch][kWidth] = {};
+      load_batch<T>(p.gradient, row, column, g);
+      load_batch<T>(p.input, row, column, x);
+      if (target.adds) load_batch<T>(target.to, row, column, d);
+#pragma unroll
+      for (int r = 0; r < kRowBatch; ++r) {
+        if (r >= count) break;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+          float own = g[r][i];
+          if constexpr (kIsMasked) own = norm(x[r][i], i) > 0 ? own : p.slope * own;
+          d[r][i] += fmaf(norm.scale[i], own, fmaf(slope[i], x[r][i] + norm.centre[i], shift[i]));
+        }
+        Chunk<Stored, kWidth>::store(target.to.data, row[r] * target.to.pitch + column, d[r]);
+      }
+    });
+  }
+}
+
+Target lower(const GradientTarget& target) { return {matrix(target.to), target.adds}; }
+
+struct LoweredBack {
+  BackParams params{};
+  bool is_wide = false;
+};
+LoweredBack lower(const EpilogueGradient& step, double* scratch) {
+  ENSURE(step.addends <= kMaxAddends, "gradient: a sum of more than ", kMaxAddends + 1,
+         " operands");
+  LoweredBack lowered;
+  BackParams& p = lowered.params;
+  p.gradient = matrix(step.gradient);
+  lowered.is_wide = has_chunks(step.gradient);
+  p.activation = step.activation;
+  p.slope = step.activation == Activation::leaky_relu ? step.slope : 0.f;
+  if (step.activation != Activation::identity) {
+    p.value = matrix(step.value);
+    lowered.is_wide = lowered.is_wide && has_chunks(step.value);
+  }
+  p.addends = step.addends;
+  for (int a = 0; a < step.addends; ++a) {
+    p.addend[a] = lower(step.addend[a]);
+    lowered.is_wide = lowered.is_wide && has_chunks(step.addend[a].to);
+  }
+  p.sums = scratch;
+  return lowered;
+}
+
+void run_back(const EpilogueGradient& step, const LoweredBack& lowered, Sums wanted,
+              const RowCount& rows, cudaStream_t stream) {
+  const std::int64_t channels = step.gradient.shape[1];
+  visit_rows(step.gradient.dtype, step.rounds_to_tf32, lowered.is_wide, "gradient",
+             [&]<class T, class Stored, int kWidth>() {
+               const auto launch = [&](auto kernel) {
+                 base::cuda::launch(kernel, strips(), stream, lowered.params, rows,
+                                    ChunkShape(channels, kWidth));
+               };
+               if (wanted == Sums::two)
+                 launch(back_strip<T, Stored, kWidth, Sums::two>);
+               else if (wanted == Sums::one)
+                 launch(back_strip<T, Stored, kWidth, Sums::one>);
+               else
+                 launch(back_strip<T, Stored, kWidth, Sums::none>);
+             });
+}
+
+}  // namespace
+
+void pass_back(const EpilogueGradient& step, const RowCount& rows, cudaStream_t stream) {
+  run_back(step, lower(step, nullptr), Sums::none, rows, stream);
+}
+
+void pass_back_to_bias(const EpilogueGradient& step, const RowCount& rows, float* bias_gradient,
+                       double* scratch, cudaStream_t stream) {
+  const std::int64_t channels = step.gradient.shape[1];
+  run_back(step, lower(step, scratch), Sums::one, rows, stream);
+  base::cuda::launch(finish_bias, channels_by_warps(channels), stream, scratch,
+                     static_cast<int>(channels), rows, bias_gradient);
+}
+
+void pass_back_through_norm(const EpilogueGradient& step, const NormGradient& norm,
+                            const RowCount& rows, double* scratch, cudaStream_t stream) {
+  const std::int64_t channels = step.gradient.shape[1];
+  LoweredBack lowered = lower(step, scratch);
+  BackParams& p = lowered.params;
+  p.input = matrix(norm.input);
+  p.centre = norm.norm.centre;
+  p.scale = norm.norm.scale;
+  p.shift = norm.norm.shift;
+  const auto pitch = static_cast<int>((channels + 7) / 8 * 8);
+  lowered.is_wide = lowered.is_wide && has_chunks(norm.input) &&
+                    (norm.to.to.data == nullptr || has_chunks(norm.to.to));
+  // Five passes over memory instead of seven.
+  const bool is_masked =
+      step.addends == 0 && (step.activation == Activation::relu ||
+                            (step.activation == Activation::leaky_relu && step.slope >= 0));
+  if (is_masked) {
+    visit_rows(step.gradient.dtype, false, lowered.is_wide, "batch_norm",
+               [&]<class T, class Stored, int kWidth>() {
+                 base::cuda::launch(masked_sums_strip<T, kWidth>, strips(), stream, p, rows,
+                                    ChunkShape(channels, kWidth));
+               });
+  } else {
+    run_back(step, lowered, Sums::two, rows, stream);
+  }
+  base::cuda::launch(finish_norm, channels_by_warps(channels), stream, scratch,
+                     static_cast<int>(channels), rows, norm.norm,
+                     NormResult{norm.weight_gradient, norm.bias_gradient, norm.vectors, pitch});
+  if (norm.to.to.data == nullptr) return;
+  visit_rows(step.gradient.dtype, step.rounds_to_tf32, lowered.is_wide, "batch_norm",
+             [&]<class T, class Stored, int kWidth>() {
+               const auto launch = [&](auto kernel) {
+                 base::cuda::launch(kernel, strips(), stream, p, norm.vectors, pitch,
+                                    lower(norm.to), rows, ChunkShape(channels, kWidth));
+               };
+               if (is_masked)
+                 launch(norm_gradient_strip<T, Stored, kWidth, true>);
+               else
+                 launch(norm_gradient_strip<T, Stored, kWidth, false>);
+             });
+}
+
+}  // namespace sparseconv::cuda

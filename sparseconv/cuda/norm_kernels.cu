@@ -1,0 +1,235 @@
+#include "sparseconv/cuda/norm_kernels.hpp"
+
+#include "sparseconv/cuda/row_sums.cuh"
+
+namespace sparseconv::cuda {
+namespace {
+
+using gemm_core::Activation;
+
+struct ApplyParams {
+  const float *centre, *scale, *shift;
+  Matrix addend[kMaxAddends];
+  int addends;
+  Activation activation;
+  float slope;
+};
+template <class T, class Stored, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    apply_strip(Matrix from, Matrix to, const __grid_constant__ ApplyParams p, RowCount rows,
+                ChunkShape shape) {
+  wait_and_go_on();
+  const Place at(rows, shape);
+  if (at.y >= shape.down) return;
+  for (int chunk = at.x; chunk < shape.chunks; chunk += shape.across) {
+    const int column = chunk * kWidth;
+    float centre[kWidth], scale[kWidth], shift[kWidth];
+    load_vector(p.centre, column, 0.f, centre);
+    load_vector(p.scale, column, 1.f, scale);
+    load_vector(p.shift, column, 0.f, shift);
+    for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
+      float v[kRowBatch][kWidth], other[kRowBatch][kWidth];
+      load_batch<T>(from, row, column, v);
+#pragma unroll
+      for (int r = 0; r < kRowBatch; ++r) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) v[r][i] = fmaf(v[r][i] + centre[i], scale[i], shift[i]);
+      }
+      for (int a = 0; a < p.addends; ++a) {
+        load_batch<T>(p.addend[a], row, column, other);
+#pragma unroll
+        for (int r = 0; r < kRowBatch; ++r) {
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) v[r][i] += other[r][i];
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRowBatch; ++r) {
+        if (r >= count) break;
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i)
+          v[r][i] = gemm_core::activate(v[r][i], p.activation, p.slope);
+        Chunk<Stored, kWidth>::store(to.data, row[r] * to.pitch + column, v[r]);
+      }
+    });
+  }
+}
+
+// Of each strip its mean and the squares about it, from sums about its first row.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    strip_moments(Matrix from, RowCount rows, ChunkShape shape, double* moments) {
+  wait_and_go_on();
+  const Place at(rows, shape);
+  if (at.first >= at.last) return;
+  double* const means = moments + blockIdx.x * 2ll * from.channels;
+  const auto count = static_cast<double>(at.last - at.first);
+  for (int begin = 0; begin < shape.chunks; begin += shape.across) {
+    const int column = (begin + at.x) * kWidth;
+    float pivot[kWidth], sum[kWidth] = {}, squares[kWidth] = {};
+    if (at.y < shape.down && column < from.channels) {
+      Chunk<T, kWidth>::load(from.data, at.first * from.pitch + column, pivot);
+      for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int rows_here) {
+        float v[kRowBatch][kWidth];
+        load_batch<T>(from, row, column, v);
+#pragma unroll
+        for (int r = 0; r < kRowBatch; ++r) {
+          if (r >= rows_here) break;
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) {
+            const float d = v[r][i] - pivot[i];
+            sum[i] += d;
+            squares[i] = fmaf(d, d, squares[i]);
+          }
+        }
+      });
+    }
+    sum_down<kWidth>(at, shape, sum, squares, [&](int c, double one, double two) {
+      const int channel = begin * kWidth + c;
+      if (channel >= from.channels) return;
+      const double about = DeviceElement<T>::load(from.data, at.first * from.pitch + channel);
+      means[channel] = about + one / count;
+      means[from.channels + channel] = max(0.0, two - one * one / count);
+    });
+  }
+}
+
+// Moments of all strips; a warp a channel.
+__global__ void __launch_bounds__(kThreads)
+    finish_moments(const double* moments, int channels, RowCount rows,
+                   const __grid_constant__ NormVectors norm) {
+  wait_and_go_on();
+  const int c = channel_of_warp(), lane = static_cast<int>(threadIdx.x) % 32;
+  if (c >= channels) return;
+  const std::int64_t count = rows_of(rows);
+  const auto size = [&](int strip) {
+    return static_cast<double>(first_of_strip(count, strip + 1) - first_of_strip(count, strip));
+  };
+  double mean = 0, variance = 0;
+  if (norm.running_mean != nullptr) {
+    mean = norm.running_mean[c];
+    variance = norm.running_variance[c];
+  } else if (count > 0) {
+    // Strips without rows have left nothing.
+#pragma unroll 11
+    for (int s = lane; s < kStrips; s += 32) {
+      const double n = size(s);
+      if (n > 0) mean += n * moments[s * 2ll * channels + c];
+    }
+    mean = sum_of_warp(mean) / static_cast<double>(count);
+#pragma unroll 11
+    for (int s = lane; s < kStrips; s += 32) {
+      const double n = size(s);
+      if (n == 0) continue;
+      const double off = moments[s * 2ll * channels + c] - mean;
+      variance += moments[(s * 2ll + 1) * channels + c] + n * off * off;
+    }
+    variance = sum_of_warp(variance) / static_cast<double>(count);
+  }
+  if (lane != 0) return;
+  norm.mean[c] = mean;
+  norm.variance[c] = variance;
+  const double scale = norm.weight[c] / sqrt(variance + norm.eps);
+  const float centre = -static_cast<float>(mean);
+  norm.centre[c] = centre;
+  norm.scale[c] = static_cast<float>(scale);
+  norm.shift[c] = static_cast<float>(norm.bias[c] - scale * (mean + centre));
+}
+
+template <class In, class Out>
+__global__ void load_items(Matrix from, Matrix to, RowCount rows) {
+  wait_and_go_on();
+  const std::int64_t items = rows_of(rows) * to.channels;
+  for (std::int64_t i = first_item(); i < items; i += item_step()) {
+    const std::int64_t row = i / to.channels;
+    const auto column = static_cast<int>(i % to.channels);
+    const float v = column < from.channels
+                        ? DeviceElement<In>::load(from.data, row * from.pitch + column)
+                        : 0.f;
+    DeviceElement<Out>::store(to.data, row * to.pitch + column, v);
+  }
+}
+
+template <class T>
+__global__ void zero_items(Matrix to, RowCount rows) {
+  wait_and_go_on();
+  const std::int64_t items = rows_of(rows) * to.channels;
+  for (std::int64_t i = first_item(); i < items; i += item_step())
+    DeviceElement<T>::store(to.data, i / to.channels * to.pitch + i % to.channels, 0.f);
+}
+
+}  // namespace
+
+void apply_rows(const base::ConstTensorView& input, const RowEpilogue& epilogue,
+                const Destination& output, const RowCount& rows, cudaStream_t stream) {
+  ENSURE(epilogue.addends <= kMaxAddends, "elementwise: a sum of more than ", kMaxAddends + 1,
+         " operands");
+  ApplyParams p{.centre = epilogue.centre,
+                .scale = epilogue.scale,
+                .shift = epilogue.shift,
+                .addend = {},
+                .addends = epilogue.addends,
+                .activation = epilogue.activation,
+                .slope = epilogue.activation == Activation::relu         ? 0.f
+                         : epilogue.activation == Activation::leaky_relu ? epilogue.slope
+                                                                         : 1.f};
+  bool is_wide = has_chunks(input) && has_chunks(output.view);
+  for (int a = 0; a < epilogue.addends; ++a) {
+    p.addend[a] = matrix(epilogue.addend[a]);
+    is_wide = is_wide && has_chunks(epilogue.addend[a]);
+  }
+  const std::int64_t channels = output.view.shape[1];
+  visit_rows(input.dtype, output.rounds_to_tf32, is_wide, "elementwise",
+             [&]<class T, class Stored, int kWidth>() {
+               base::cuda::launch(apply_strip<T, Stored, kWidth>, strips(), stream, matrix(input),
+                                  matrix(output.view), p, rows, ChunkShape(channels, kWidth));
+             });
+}
+
+std::int64_t sum_scratch(std::int64_t channels) { return std::int64_t{kStrips} * 2 * channels; }
+
+void find_moments(const base::ConstTensorView& input, const NormVectors& norm, const RowCount& rows,
+                  double* scratch, cudaStream_t stream) {
+  const std::int64_t channels = input.shape[1];
+  if (norm.running_mean == nullptr) {
+    visit_rows(input.dtype, false, has_chunks(input), "batch_norm",
+               [&]<class T, class Stored, int kWidth>() {
+                 base::cuda::launch(strip_moments<T, kWidth>, strips(), stream, matrix(input), rows,
+                                    ChunkShape(channels, kWidth), scratch);
+               });
+  }
+  base::cuda::launch(finish_moments, channels_by_warps(channels), stream, scratch,
+                     static_cast<int>(channels), rows, norm);
+}
+
+void copy_rows(const base::ConstTensorView& from, const GradientTarget& to, bool rounds_to_tf32,
+               const RowCount& rows, cudaStream_t stream) {
+  RowEpilogue epilogue;
+  if (to.adds) {
+    epilogue.addend[0] = {to.to.data, to.to.dtype, to.to.device, to.to.shape, to.to.stride};
+    epilogue.addends = 1;
+  }
+  apply_rows(from, epilogue, {to.to, rounds_to_tf32}, rows, stream);
+}
+
+void zero_rows(const base::TensorView& to, const RowCount& rows, cudaStream_t stream) {
+  base::visit_dtype<float, base::half_t, base::bf16_t>(to.dtype, "zero", [&]<class T>() {
+    base::cuda::launch(
+        zero_items<T>,
+        {.grid = blocks_for(rows.bound * to.shape[1]), .block = dim3(kThreads), .overlap = true},
+        stream, matrix(to), rows);
+  });
+}
+
+void load_rows(const base::ConstTensorView& from, const Destination& to, const RowCount& rows,
+               cudaStream_t stream) {
+  visit_types(from.dtype, to, "features", [&]<class In, class Out>() {
+    base::cuda::launch(load_items<In, Out>,
+                       {.grid = blocks_for(rows.bound * to.view.shape[1]),
+                        .block = dim3(kThreads),
+                        .overlap = true},
+                       stream, matrix(from), matrix(to.view), rows);
+  });
+}
+
+}  // namespace sparseconv::cuda

@@ -1,0 +1,111 @@
+// What kernels over strips of rows share: a block's place in them, sums down their columns,
+// launches.
+#pragma once
+#include "sparseconv/cuda/norm_kernels.hpp"
+#include "sparseconv/cuda/row_chunks.cuh"
+
+namespace sparseconv::cuda {
+
+inline constexpr int kChannelsOfBlock = kThreads / 32;  // where a warp has a channel
+
+// Rows of strip `strip` of `count` rows.
+__device__ inline std::int64_t first_of_strip(std::int64_t count, int strip) {
+  return count * strip / kStrips;
+}
+
+// Rows [first, last) of the block's strip, and the thread's place in it.
+struct Place {
+  std::int64_t first, last;
+  int x, y;
+  __device__ Place(const RowCount& rows, const ChunkShape& shape)
+      : x(static_cast<int>(threadIdx.x) % shape.across),
+        y(static_cast<int>(threadIdx.x) / shape.across) {
+    const std::int64_t count = rows_of(rows);
+    first = first_of_strip(count, static_cast<int>(blockIdx.x));
+    last = first_of_strip(count, static_cast<int>(blockIdx.x) + 1);
+  }
+};
+
+// Rows of a thread's strip two at a time, so that their loads are under way together. Calls
+// body(rows, count): the second row stands in for itself or, where there is none, for the first.
+inline constexpr int kRowBatch = 2;
+template <class Body>
+__device__ __forceinline__ void for_row_batches(const Place& at, const ChunkShape& shape,
+                                                const Body& body) {
+  for (std::int64_t row = at.first + at.y; row < at.last; row += kRowBatch * shape.down) {
+    const bool has_second = row + shape.down < at.last;
+    const std::int64_t batch[kRowBatch] = {row, has_second ? row + shape.down : row};
+    body(batch, has_second ? 2 : 1);
+  }
+}
+template <class T, int kWidth>
+__device__ __forceinline__ void load_batch(const Matrix& from, const std::int64_t (&row)[kRowBatch],
+                                           int column, float (&v)[kRowBatch][kWidth]) {
+#pragma unroll
+  for (int r = 0; r < kRowBatch; ++r)
+    Chunk<T, kWidth>::load(from.data, row[r] * from.pitch + column, v[r]);
+}
+
+// Adds up what the threads of a column hold, in their order; called by all threads of a block.
+// `put(channel within the block's columns, sum of first, sum of second)` has the results.
+template <int kWidth, class Put>
+__device__ void sum_down(const Place& at, const ChunkShape& shape, const float (&first)[kWidth],
+                         const float (&second)[kWidth], const Put& put) {
+  __shared__ float sums[2][kThreads * kWidth];
+  const int width = shape.across * kWidth;
+  if (at.y < shape.down) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      sums[0][at.y * width + at.x * kWidth + i] = first[i];
+      sums[1][at.y * width + at.x * kWidth + i] = second[i];
+    }
+  }
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += kThreads) {
+    double one = 0, two = 0;
+    for (int y = 0; y < shape.down; ++y) {
+      one += sums[0][y * width + c];
+      two += sums[1][y * width + c];
+    }
+    put(c, one, two);
+  }
+  __syncthreads();
+}
+
+__device__ inline double sum_of_warp(double v) {
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(~0u, v, step);
+  return v;
+}
+
+__device__ inline int channel_of_warp() {
+  return static_cast<int>(blockIdx.x) * kChannelsOfBlock + static_cast<int>(threadIdx.x) / 32;
+}
+
+// Calls body.operator()<In, Stored, kWidth>().
+template <class Body>
+void visit_rows(base::DType dtype, bool rounds_to_tf32, bool is_wide, const char* operation,
+                const Body& body) {
+  base::visit_dtype<float, base::half_t, base::bf16_t>(dtype, operation, [&]<class T>() {
+    const auto stored = [&]<class Stored>() {
+      if (is_wide)
+        body.template operator()<T, Stored, 8>();
+      else
+        body.template operator()<T, Stored, 1>();
+    };
+    if constexpr (std::is_same_v<T, float>) {
+      if (rounds_to_tf32) return stored.template operator()<base::tf32_t>();
+    }
+    stored.template operator()<T>();
+  });
+}
+
+inline base::cuda::LaunchShape strips() {
+  return {.grid = dim3(kStrips), .block = dim3(kThreads), .overlap = true};
+}
+inline base::cuda::LaunchShape channels_by_warps(std::int64_t channels) {
+  return {.grid = dim3(static_cast<unsigned>((channels + kChannelsOfBlock - 1) / kChannelsOfBlock)),
+          .block = dim3(kThreads),
+          .overlap = true};
+}
+
+}  // namespace sparseconv::cuda

@@ -40,8 +40,8 @@ AsciiRows::AsciiRows(const RecordLayout& layout, std::vector<bool> is_list,
   has_plain_rows_ = std::find(is_list_.begin(), is_list_.end(), true) == is_list_.end();
   for (const RecordField& field : layout.fields) {
     columns_.push_back(field.is_skipped   ? base::Tensor()
-                       : field.count == 1 ? base::Tensor::empty({points}, field.type)
-                                          : base::Tensor::empty({points, field.count}, field.type));
+                       : field.count == 1 ? new_column({points}, field.type)
+                                          : new_column({points, field.count}, field.type));
     begins_.push_back(static_cast<char*>(columns_.back().data()));
     has_plain_rows_ = has_plain_rows_ && !field.is_skipped && field.count == 1;
   }

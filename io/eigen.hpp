@@ -3,9 +3,13 @@
 //
 //   const auto z = io::as_eigen<float>(cloud, "z");          // views the column
 //   Eigen::Matrix3Xd points = io::positions(cloud);          // copies, any coordinate type
+//   auto height = base::Tensor::empty({cloud.size()}, base::DType::f32);
+//   io::as_eigen<float>(height) = z.array() - z.minCoeff();  // computes in the column's memory
+//   cloud.add(io::Field{"height"}, std::move(height));       // which the cloud takes over
 #pragma once
 #include <Eigen/Core>
 
+#include "gemm_core/base/error.hpp"
 #include "io/cloud.hpp"
 
 namespace io {
@@ -18,6 +22,15 @@ Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>> as_eigen(const Cloud& clou
   const Column& column = cloud.get(name);
   ENSURE(column.field.count == 1, "field ", name, " has ", column.field.count, " elements a point");
   return {column.values.data<T>(), cloud.size()};
+}
+
+// The values of a tensor of rank 1, to write a column in place before a cloud takes it.
+template <class T>
+Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>> as_eigen(base::Tensor& column) {
+  ENSURE(column.shape().rank() == 1 && column.device().is_cpu(), "a column of shape ",
+         base::to_string(column.shape()), " on ", base::to_string(column.device()),
+         ": one axis on the CPU is expected");
+  return {column.data<T>(), column.numel()};
 }
 
 // Fields with several elements: a row a point.

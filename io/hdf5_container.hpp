@@ -1,12 +1,12 @@
 // The HDF5 container behind model, voxel and result files. All calls of the C library are in
 // hdf5_*.cpp; handles are closed by destructors. Files are untrusted: sizes are checked against the
 // file before allocation, links or data in other files are refused, and a file on which the library
-// itself crashes is an Error: a child process goes over it first (hdf5_trial.hpp). Calls from
-// several threads are served one after the other.
+// itself crashes or loops is an Error: a process of its own reads it (hdf5_process.hpp). Readers of
+// several threads work side by side; one reader serves one thread at a time. Writers take turns.
 //
 //   auto file = io::Hdf5Reader("model.h5");
-//   if (file.has_attribute("/", "sparseconv_model")) { auto w =
-//   file.read<float>("/weights/stem/weight"); } auto out = io::Hdf5Writer("result.h5");
+//   if (file.has_attribute("/", "kind")) auto w = file.read<float>("/weights/stem/weight");
+//   auto out = io::Hdf5Writer("result.h5");
 //   out.write<float>("/scores", scores, {n, c});  out.commit();
 #pragma once
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gemm_core/base/tensor.hpp"
@@ -30,6 +31,17 @@ struct Hdf5Dataset {
   base::DType type = base::DType::f32;  // stored element type where numeric
   std::string type_name;                // for messages
 };
+
+// HDF5's library crashed on a file, or took more processor time or memory than it may.
+class Hdf5Damage : public base::Error {
+ public:
+  using base::Error::Error;
+};
+
+// Whether a file begins as HDF5 files do, also after a user block of 512 to 2048 bytes; in every
+// build. `head`: its first bytes. False for what cannot be read.
+bool has_hdf5_signature(std::string_view head);
+bool is_hdf5_file(const std::filesystem::path& path);
 
 class Hdf5Reader {
  public:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "io/short_decimal.hpp"
 #include "io/visit_field.hpp"
 
 namespace io {
@@ -91,22 +92,24 @@ float to_float(const Number& number, const char* begin, const char* end) {
   return static_cast<float>(number.value);  // out of range: infinity or zero
 }
 
-template <class T>
-void append_chars(std::string& out, T value) {
-  char buffer[64];
-  const auto result = std::to_chars(buffer, buffer + sizeof(buffer), value);
-  out.append(buffer, result.ptr);
+char* write_word(char* out, std::string_view word) {
+  std::memcpy(out, word.data(), word.size());
+  return out + word.size();
 }
 
 template <class T>
-void append_float(std::string& out, T value) {
-  if (std::isnan(value)) {
-    out += "nan";
-  } else if (std::isinf(value)) {
-    out += value > 0 ? "inf" : "-inf";
-  } else {
-    append_chars(out, value);
+char* write_chars(char* out, T value) {
+  return std::to_chars(out, out + kMaxNumberChars, value).ptr;
+}
+
+template <class T>
+char* write_float(char* out, T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    if (char* const end = write_short_decimal(out, value)) return end;
   }
+  if (std::isnan(value)) return write_word(out, "nan");
+  if (std::isinf(value)) return write_word(out, value > 0 ? "inf" : "-inf");
+  return write_chars(out, value);
 }
 
 // Length of the valid UTF-8 sequence at `text`, 0 when there is none.
@@ -185,10 +188,10 @@ bool parse_count(std::string_view text, std::int64_t& out) {
   return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
-void append_number(std::string& out, float value) { append_float(out, value); }
-void append_number(std::string& out, double value) { append_float(out, value); }
-void append_number(std::string& out, std::int64_t value) { append_chars(out, value); }
-void append_number(std::string& out, std::uint64_t value) { append_chars(out, value); }
+char* write_number(char* out, float value) { return write_float(out, value); }
+char* write_number(char* out, double value) { return write_float(out, value); }
+char* write_number(char* out, std::int64_t value) { return write_chars(out, value); }
+char* write_number(char* out, std::uint64_t value) { return write_chars(out, value); }
 
 std::string quote(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";

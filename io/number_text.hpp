@@ -64,11 +64,13 @@ bool store_number(const Number& number, const char* begin, const char* end, base
 // Unsigned decimal, nothing else around it; false when it is none or does not fit.
 bool parse_count(std::string_view text, std::int64_t& out);
 
-// Shortest text that reads back as the same value; nan, inf and -inf.
-void append_number(std::string& out, float value);
-void append_number(std::string& out, double value);
-void append_number(std::string& out, std::int64_t value);
-void append_number(std::string& out, std::uint64_t value);
+// Shortest text that reads back as the same value; nan, inf and -inf. Returns its end; `out` has
+// room for kMaxNumberChars.
+inline constexpr int kMaxNumberChars = 40;
+char* write_number(char* out, float value);
+char* write_number(char* out, double value);
+char* write_number(char* out, std::int64_t value);
+char* write_number(char* out, std::uint64_t value);
 
 // For messages: at most 40 characters, in quotes, bytes that are no printable ASCII as \xNN.
 std::string quote(std::string_view text);

@@ -5,17 +5,20 @@
 //   io::Cloud cloud = io::from_pcl(points);
 //
 // Fields go by name (nx is normal_x there; r, g, b are one packed rgb). PCL holds points as
-// records, a cloud columns, so both ways copy.
+// records in memory of its own allocator, a cloud columns: no field lies in both as it is, so both
+// ways copy once, field by field. What needs no copy are Eigen's views: io/eigen.hpp of a cloud,
+// getMatrixXfMap() of PCL's.
 #pragma once
 #include <pcl/for_each_type.h>
 #include <pcl/point_cloud.h>
-#include <pcl/point_traits.h>
+#include <pcl/type_traits.h>
 
 #include <cstring>
 #include <type_traits>
 
 #include "io/cloud.hpp"
 #include "io/formats/packed_colour.hpp"
+#include "io/visit_field.hpp"
 
 namespace io {
 namespace detail {
@@ -80,13 +83,16 @@ pcl::PointCloud<PointT> to_pcl(const Cloud& cloud) {
         }
         const Column* column = cloud.find(detail::name_from_pcl(pcl_name));
         if (column == nullptr || column->field.count != elements) return;
-        for (std::int64_t i = 0; i < cloud.size(); ++i) {
-          char* out = reinterpret_cast<char*>(&points[static_cast<std::size_t>(i)]) + offset;
-          for (std::int64_t e = 0; e < elements; ++e) {
-            const T element = static_cast<T>(column->at(i, e));
-            std::memcpy(out + e * static_cast<std::int64_t>(sizeof(T)), &element, sizeof(T));
+        visit_field_type(column->field.type, [&]<class Stored>() {
+          const Stored* from = column->values.data<Stored>();
+          for (auto& point : points) {
+            char* out = reinterpret_cast<char*>(&point) + offset;
+            for (std::int64_t e = 0; e < elements; ++e, out += sizeof(T)) {
+              const T element = static_cast<T>(*from++);
+              std::memcpy(out, &element, sizeof(T));
+            }
           }
-        }
+        });
       });
   if (cloud.height > 1 && cloud.width * cloud.height == cloud.size()) {
     points.width = static_cast<std::uint32_t>(cloud.width);

@@ -261,30 +261,35 @@ std::string records_text(const Cloud& cloud) {
   return text;
 }
 
-void append_element(std::string& out, const Column& column, std::int64_t index) {
-  visit_field_type(column.field.type, [&]<class T>() {
-    const T value = column.values.data<T>()[index];
-    if constexpr (std::is_floating_point_v<T>)
-      append_number(out, value);
-    else if constexpr (std::is_signed_v<T>)
-      append_number(out, std::int64_t{value});
-    else
-      append_number(out, std::uint64_t{value});
-  });
-}
-
 void write_rows(Sink& sink, const Cloud& cloud, char separator) {
-  std::string row;
-  for (std::int64_t i = 0; i < cloud.size(); ++i) {
-    row.clear();
-    for (const auto& column : cloud.columns()) {
-      for (std::int64_t e = 0; e < column->field.count; ++e) {
-        append_element(row, *column, i * column->field.count + e);
-        row += separator;
+  constexpr std::int64_t kElementChars = kMaxNumberChars + 1;
+  std::int64_t elements = 0;
+  for (const auto& column : cloud.columns()) elements += column->field.count;
+  if (elements == 0) return;
+  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / (elements * kElementChars), 1);
+  std::vector<char> text(static_cast<std::size_t>(block * elements * kElementChars));
+  for (std::int64_t begin = 0; begin < cloud.size(); begin += block) {
+    const std::int64_t end = std::min(begin + block, cloud.size());
+    char* out = text.data();
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (const auto& column : cloud.columns()) {
+        visit_field_type(column->field.type, [&]<class T>() {
+          const std::int64_t count = column->field.count;
+          const T* const values = static_cast<const T*>(column->values.data()) + i * count;
+          for (std::int64_t e = 0; e < count; ++e) {
+            if constexpr (std::is_floating_point_v<T>)
+              out = write_number(out, values[e]);
+            else if constexpr (std::is_signed_v<T>)
+              out = write_number(out, std::int64_t{values[e]});
+            else
+              out = write_number(out, std::uint64_t{values[e]});
+            *out++ = separator;
+          }
+        });
       }
+      out[-1] = '\n';
     }
-    row.back() = '\n';
-    sink.write(row);
+    sink.write({text.data(), static_cast<std::size_t>(out - text.data())});
   }
 }
 

@@ -61,9 +61,7 @@ class RecordWriter {
 class Sink;
 void write_records(Sink& sink, const Cloud& cloud);
 std::string records_text(const Cloud& cloud);  // the same in memory
-// One element as text, shortest form that reads back the same.
-void append_element(std::string& out, const Column& column, std::int64_t index);
-// Rows of such elements, each ended by a line feed.
+// Rows of text, each element in the shortest form that reads back the same, ended by line feeds.
 void write_rows(Sink& sink, const Cloud& cloud, char separator);
 
 // Offsets one after the other in field order, without padding; sets `bytes`. Error where it passes

@@ -27,6 +27,7 @@ class Source {
   std::int64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
   bool is_file() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }  // -1: memory
   // Exactly `bytes` bytes from `offset`; Error when the file ends before.
   void read(std::int64_t offset, void* out, std::int64_t bytes) const;
   std::string read_text(std::int64_t offset, std::int64_t bytes) const;

@@ -1,5 +1,5 @@
 set(IO_SOURCES
-  ascii_rows.cpp cloud.cpp field_names.cpp fit_columns.cpp implausible_layout.cpp io.cpp lzf.cpp poses.cpp number_text.cpp
+  ascii_rows.cpp cloud.cpp field_names.cpp fit_columns.cpp implausible_layout.cpp io.cpp lzf.cpp poses.cpp number_text.cpp short_decimal.cpp hdf5_signature.cpp
   records.cpp registry.cpp sequence.cpp sink.cpp source.cpp
   formats/e57_format.cpp formats/hdf5_cloud.cpp formats/kitti.cpp formats/label.cpp formats/las.cpp formats/las_header.cpp formats/las_points.cpp formats/las_writer.cpp
   formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/npz.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
@@ -15,7 +15,7 @@ foreach(pair laz:laszip e57:e57)
   endif()
 endforeach()
 if(SPARSECONV_HDF5)
-  list(APPEND IO_SOURCES hdf5_container.cpp hdf5_trial.cpp hdf5_types.cpp hdf5_writer.cpp)
+  list(APPEND IO_SOURCES hdf5_container.cpp hdf5_file.cpp hdf5_message.cpp hdf5_process.cpp hdf5_serve.cpp hdf5_types.cpp hdf5_writer.cpp)
 else()
   list(APPEND IO_SOURCES no_hdf5.cpp)
 endif()

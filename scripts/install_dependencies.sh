@@ -13,7 +13,7 @@ packages=(build-essential cmake ninja-build ccache pkg-config git ca-certificate
 for argument in "$@"; do
   case "$argument" in
     --pcl) packages+=(libpcl-dev) ;;
-    --fuzz) packages+=(clang lld) ;;
+    --fuzz) packages+=(clang libclang-rt-dev llvm) ;;
     --help | -h) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "install_dependencies.sh: unknown option $argument (--pcl, --fuzz)" >&2; exit 2 ;;
   esac

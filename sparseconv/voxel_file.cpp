@@ -107,8 +107,11 @@ base::Buffer<std::int64_t> read_point_to_voxel(const io::Hdf5Reader& file, std::
 }  // namespace
 
 bool is_voxel_file(const std::filesystem::path& path) {
+  if (!io::is_hdf5_file(path)) return false;
   try {
     return io::Hdf5Reader(path).has_attribute("/", kMark);
+  } catch (const io::Hdf5Damage&) {
+    throw;  // not to be tried again
   } catch (const base::Error&) {
     return false;
   }

@@ -18,8 +18,8 @@ struct VoxelFile {
   std::vector<std::int32_t> labels;           // may be empty
 };
 
-bool is_voxel_file(
-    const std::filesystem::path& path);  // an HDF5 file with the attribute sparseconv_voxels
+// An HDF5 file with the attribute sparseconv_voxels. Error where HDF5's library breaks on it.
+bool is_voxel_file(const std::filesystem::path& path);
 // Error names the dataset, the row and the limit: shapes that disagree, duplicates, rows outside
 // the spatial shape.
 VoxelFile read_voxel_file(const std::filesystem::path& path);

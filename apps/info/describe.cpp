@@ -49,24 +49,14 @@ Json ranges_of(const io::Cloud& cloud) {
   return ranges;
 }
 
-bool looks_like_hdf5(const fs::path& path) {
-  // Voxel files and models have the signature at byte 0; io::read handles HDF5 files with a user
-  // block.
-  constexpr std::array<unsigned char, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-  std::array<unsigned char, 8> head{};
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (!file) return false;
-  const std::size_t got = std::fread(head.data(), 1, head.size(), file);
-  std::fclose(file);
-  return got == head.size() && head == kSignature;
-}
-
 }  // namespace
 
 bool is_model_file(const fs::path& path) {
-  if (!looks_like_hdf5(path)) return false;
+  if (!io::is_hdf5_file(path)) return false;
   try {
     return io::Hdf5Reader(path).has_attribute("/", "sparseconv_model");
+  } catch (const io::Hdf5Damage&) {
+    throw;  // not to be tried again
   } catch (const base::Error&) {
     return false;  // damaged: io::read says how
   }

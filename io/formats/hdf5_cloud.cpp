@@ -15,15 +15,6 @@ namespace {
 
 constexpr std::int64_t kMaxColumns = 16;  // of an array that may be stored either way round
 
-bool recognise_hdf5(std::string_view head) {
-  // A user block may stand before the signature; its size is a power of two from 512.
-  constexpr std::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
-  for (std::size_t at = 0; at + 8 <= head.size(); at = at == 0 ? 512 : at * 2) {
-    if (head.substr(at, 8) == kSignature) return true;
-  }
-  return false;
-}
-
 std::string parent_of(const std::string& path) { return path.substr(0, path.find_last_of('/')); }
 std::string leaf_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -329,10 +320,10 @@ std::vector<std::string> write_hdf5(const std::filesystem::path& path, const Clo
 
 const Format kHdf5Format{.name = "hdf5",
                          .extensions = {".h5", ".hdf5", ".hdf"},
-                         .recognises = recognise_hdf5,
+                         .recognises = has_hdf5_signature,
                          .read = read_hdf5,
                          .write_file = write_hdf5,
-                         .reading = "4 MiB",
+                         .reading = "1 MiB or a row of chunks",
                          .is_built_in = kHasHdf5,
                          .notes =
                              "one dataset a field under a group, [N, 3..16] or batches [B, N, "

@@ -202,8 +202,9 @@ std::string header_text(const Cloud& cloud, std::string_view data) {
     counts += " " + std::to_string(column->field.count);
   }
   for (const double value : cloud.viewpoint.value_or(std::array<double, 7>{0, 0, 0, 1, 0, 0, 0})) {
+    char text[kMaxNumberChars];
     viewpoint += ' ';
-    append_number(viewpoint, value);
+    viewpoint.append(text, write_number(text, value));
   }
   const bool is_grid = cloud.height > 1 && cloud.width * cloud.height == cloud.size();
   return base::concat("# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\nFIELDS", fields,

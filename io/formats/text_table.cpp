@@ -7,6 +7,7 @@
 
 #include "gemm_core/base/error.hpp"
 #include "io/number_text.hpp"
+#include "io/records.hpp"
 
 namespace io {
 namespace {
@@ -110,23 +111,24 @@ bool is_data_line(std::string_view line) {
 TextColumn::TextColumn(std::int64_t rows, bool is_real)
     : mode_(is_real ? Mode::real : Mode::whole), rows_(rows) {
   if (is_real) {
-    real_ = base::Tensor::empty({rows}, base::DType::f64);
+    real_ = new_column({rows}, base::DType::f64);
     real_values_ = real_.data<double>();
     return;
   }
-  whole_ = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows));
+  whole_ = new_column({rows}, base::DType::u64);
+  whole_values_ = whole_.data<std::uint64_t>();
 }
 
 void TextColumn::become_real(std::int64_t filled) {
-  real_ = base::Tensor::empty({rows_}, base::DType::f64);
+  real_ = new_column({rows_}, base::DType::f64);
   real_values_ = real_.data<double>();
   for (std::int64_t i = 0; i < filled; ++i) {
-    const std::uint64_t word = whole_[static_cast<std::size_t>(i)];
+    const std::uint64_t word = whole_values_[i];
     real_values_[i] = mode_ == Mode::unsigned_whole
                           ? static_cast<double>(word)
                           : static_cast<double>(static_cast<std::int64_t>(word));
   }
-  whole_.reset();
+  whole_ = {};
   mode_ = Mode::real;
 }
 
@@ -135,7 +137,7 @@ void TextColumn::put_whole(std::int64_t row, const Number& number, const char* b
   if (number.is_integer && (mode_ == Mode::whole || number.integer >= 0)) {
     low_ = row == 0 ? number.integer : std::min(low_, number.integer);
     high_ = row == 0 ? number.integer : std::max(high_, number.integer);
-    whole_[static_cast<std::size_t>(row)] = static_cast<std::uint64_t>(number.integer);
+    whole_values_[row] = static_cast<std::uint64_t>(number.integer);
     return;
   }
   std::uint64_t word = 0;
@@ -144,7 +146,7 @@ void TextColumn::put_whole(std::int64_t row, const Number& number, const char* b
       (row == 0 || low_ >= 0)) {
     if (row == 0) low_ = std::numeric_limits<std::int64_t>::max();
     mode_ = Mode::unsigned_whole;
-    whole_[static_cast<std::size_t>(row)] = word;
+    whole_values_[row] = word;
     return;
   }
   become_real(row);
@@ -154,10 +156,10 @@ void TextColumn::put_whole(std::int64_t row, const Number& number, const char* b
 base::Tensor TextColumn::take(bool is_colour) {
   if (mode_ == Mode::real) return std::move(real_);
   const auto narrowed = [&]<class T>(T) {
-    base::Tensor result = base::Tensor::empty({rows_}, base::dtype_v<T>);
-    for (std::int64_t i = 0; i < rows_; ++i)
-      result.data<T>()[i] = static_cast<T>(whole_[static_cast<std::size_t>(i)]);
-    whole_.reset();
+    base::Tensor result = new_column({rows_}, base::dtype_v<T>);
+    T* const values = result.data<T>();
+    for (std::int64_t i = 0; i < rows_; ++i) values[i] = static_cast<T>(whole_values_[i]);
+    whole_ = {};
     return result;
   };
   if (mode_ == Mode::unsigned_whole) return narrowed(std::uint64_t{});

@@ -2,7 +2,6 @@
 // columns themselves.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +57,8 @@ class TextColumn {
   base::Tensor real_;
   double* real_values_ =
       nullptr;  // of real_; asking the tensor for every value costs more than parsing it
-  std::unique_ptr<std::uint64_t[]> whole_;
+  base::Tensor whole_;
+  std::uint64_t* whole_values_ = nullptr;  // of whole_
 };
 
 // Parses rows into columns. Cells of columns that are skipped may hold anything.

@@ -78,4 +78,17 @@ TEST(Eigen, ViewsShareTheColumnsMemory) {
   EXPECT_THROW(io::cloud_from(Eigen::Matrix2Xf(2, 3)), base::Error);
 }
 
+TEST(Eigen, AColumnIsComputedInTheMemoryThatTheCloudTakes) {
+  io::Cloud cloud = io::cloud_from(Eigen::Matrix3Xf(Eigen::Matrix3Xf::Random(3, 50)));
+  const auto z = io::as_eigen<float>(cloud, "z");
+  base::Tensor height = base::Tensor::empty({50}, base::DType::f32);
+  const float* const memory = height.data<float>();
+  io::as_eigen<float>(height) = z.array() - z.minCoeff();
+  cloud.add(io::Field{"height"}, std::move(height));
+  EXPECT_EQ(cloud.get("height").values.data<float>(), memory);
+  EXPECT_EQ(io::as_eigen<float>(cloud, "height").minCoeff(), 0);
+  base::Tensor matrix = base::Tensor::empty({5, 2}, base::DType::f32);
+  EXPECT_THROW(io::as_eigen<float>(matrix), base::Error);
+}
+
 }  // namespace

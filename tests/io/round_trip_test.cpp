@@ -194,7 +194,7 @@ TEST_P(RoundTrip, SurvivesFlippedBits) {
   const TemporaryFolder folder;
   const std::string whole = small_file(folder, GetParam());
   std::mt19937_64 random(11);
-  // HDF5 opens files by name, and tries each in a process of its own (hdf5_trial.hpp).
+  // A process of its own reads each HDF5 file (hdf5_process.hpp).
   const int rounds = GetParam().format == "hdf5" ? 500 : 5000;
   for (int round = 0; round < rounds; ++round) {
     std::string bytes = whole;

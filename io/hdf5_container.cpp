@@ -32,9 +32,7 @@ struct Hdf5Reader::Impl {
   hdf5::Process process;
 
   explicit Impl(const std::filesystem::path& path)
-      : source(path),
-        process([this](const hdf5::Channel& channel) { hdf5::serve(source, channel); },
-                source.descriptor(), allowance_of(source)) {
+      : source(path), process(hdf5::serve, source.descriptor(), allowance_of(source)) {
     process.answer();
   }
 

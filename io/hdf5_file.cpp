@@ -1,5 +1,6 @@
 #include "io/hdf5_file.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,14 +46,15 @@ std::uint64_t slices_a_block(hid_t dataset, const Hdf5Dataset& info, std::uint64
 
 }  // namespace
 
-File::File(const Source& source) : file_bytes_(static_cast<std::uint64_t>(source.size())) {
-  // By the descriptor that is open already, so that it is the same file even where another takes
-  // its name meanwhile.
-  const std::string name = base::concat("/proc/self/fd/", source.descriptor());
-  const bool has_name = ::access(name.c_str(), R_OK) == 0;
-  file_ =
-      Handle(H5Fopen(has_name ? name.c_str() : source.path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT),
-             H5Fclose);
+File::File(int descriptor) {
+  struct stat status {};
+  ENSURE(::fstat(descriptor, &status) == 0, "HDF5: cannot ask for the size of the file");
+  file_bytes_ = static_cast<std::uint64_t>(status.st_size);
+  // HDF5 takes names only. This one stands for the file that is open already, whatever happens to
+  // its own name.
+  const std::string name = base::concat("/proc/self/fd/", descriptor);
+  ENSURE(::access(name.c_str(), R_OK) == 0, "HDF5: cannot open the file without /proc");
+  file_ = Handle(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (!file_.valid()) fail("cannot open as an HDF5 file of ", file_bytes_, " bytes");
 }
 

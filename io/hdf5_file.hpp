@@ -9,7 +9,6 @@
 
 #include "io/hdf5_container.hpp"
 #include "io/hdf5_handle.hpp"
-#include "io/source.hpp"
 
 namespace io::hdf5 {
 
@@ -27,7 +26,7 @@ struct StoredData {
 
 class File {
  public:
-  explicit File(const Source& source);  // Error: not HDF5, truncated
+  explicit File(int descriptor);  // Error: not HDF5, truncated
 
   // True when every link on the way exists. A link that leads into another file is an Error: a file
   // from a stranger must not open others. So is one in every call below.

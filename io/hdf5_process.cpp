@@ -1,6 +1,5 @@
 #include "io/hdf5_process.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -9,11 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <system_error>
 
-#include "io/hdf5_handle.hpp"
+#include "io/hdf5_starter.hpp"
 
 namespace io::hdf5 {
 namespace {
@@ -23,62 +20,11 @@ namespace {
 constexpr std::uint64_t kMaxAnswer = std::uint64_t{1} << 30;
 constexpr std::uint64_t kCopies = 4;  // of a block: packed, unpacked, converted, and as it is sent
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
-constexpr bool kIsSanitized = true;  // shadow memory counts as data; findings go to stderr
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-// Bytes of this process that RLIMIT_DATA counts, 0 where /proc does not tell.
-std::uint64_t data_bytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  unsigned long long pages = 0;
-  const int got = std::fscanf(file, "%*u %*u %*u %*u %*u %llu", &pages);
-  std::fclose(file);
-  return got == 1 ? pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
-}
-
-void limit(int resource, std::uint64_t value) {
-  rlimit now{};
-  ::getrlimit(resource, &now);
-  now.rlim_cur = std::min<rlim_t>(value, now.rlim_max);
-  ::setrlimit(resource, &now);
-}
-
 void raise_limit(int resource, std::uint64_t more) {
   rlimit now{};
-  if (::getrlimit(resource, &now) == 0 && now.rlim_cur != RLIM_INFINITY)
-    limit(resource, now.rlim_cur + more);
-}
-
-void close_all_but(int a, int b) {
-  const auto low = static_cast<unsigned>(std::min(a, b)),
-             high = static_cast<unsigned>(std::max(a, b));
-  if (low > 3) ::close_range(3, low - 1, 0);
-  if (high > low + 1) ::close_range(std::max(low + 1, 3u), high - 1, 0);
-  ::close_range(std::max(high + 1, 3u), ~0u, 0);
-}
-
-// Nothing of what the parent does or has may show in the child, nor the other way round.
-void become_reader(int connection, int kept_open, const Allowance& allowance) {
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU})
-    ::signal(fault, SIG_DFL);
-  for (const int request : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(request, SIG_IGN);
-  Lock::forget_in_child();
-  // An end of another reader's connection, held here, would keep that reader from seeing its end.
-  close_all_but(connection, kept_open);
-  if (const int nothing = ::open("/dev/null", O_RDWR);
-      nothing >= 0) {  // the C library complains of damage
-    ::dup2(nothing, STDOUT_FILENO);
-    if (!kIsSanitized) ::dup2(nothing, STDERR_FILENO);
-    ::close(nothing);
-  }
-  limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_CPU, allowance.seconds);
-  if (const std::uint64_t now = data_bytes(); now > 0 && !kIsSanitized)
-    limit(RLIMIT_DATA, now + allowance.memory);
+  if (::getrlimit(resource, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return;
+  now.rlim_cur = std::min<rlim_t>(now.rlim_cur + more, now.rlim_max);
+  ::setrlimit(resource, &now);
 }
 
 }  // namespace
@@ -127,33 +73,14 @@ void allow_for(std::uint64_t bytes, std::uint64_t at_once) {
   raise_limit(RLIMIT_DATA, kCopies * at_once);
 }
 
-Process::Process(const std::function<void(const Channel&)>& serve, int kept_open,
-                 const Allowance& allowance)
-    : allowance_(allowance) {
-  int ends[2];
-  ENSURE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
-         "HDF5: cannot connect to a reading process: ", std::generic_category().message(errno));
-  channel_ = Channel(ends[0]);
-  Channel far(ends[1]);
-  const Lock lock;  // no other thread is inside the library while the process is copied
-  H5open();         // once here, not in every reading process
-  child_ = ::fork();
-  ENSURE(child_ >= 0,
-         "HDF5: cannot start a reading process: ", std::generic_category().message(errno));
-  if (child_ > 0) return;
-  become_reader(far.descriptor(), kept_open, allowance);
-  try {
-    serve(far);
-  } catch (...) {  // the parent sees the end of the process
-  }
-  ::_exit(0);
+Process::Process(Serve serve, int file, const Allowance& allowance) : allowance_(allowance) {
+  Reader reader = start_reader(serve, file, allowance);
+  channel_ = std::move(reader.channel);
+  status_ = reader.status;
 }
 
 Process::~Process() {
-  if (child_ <= 0) return;
-  ::kill(child_, SIGKILL);
-  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (status_ >= 0) ::close(status_);  // the connection ends, too, and with it the process
 }
 
 std::string Process::describe_end(int status) const {
@@ -168,20 +95,19 @@ std::string Process::describe_end(int status) const {
 
 void Process::fail_as_dead() {
   int status = 0;
-  const pid_t child = std::exchange(child_, -1);
-  if (child > 0) {
-    pid_t ended = 0;
+  if (status_ >= 0) {
+    ssize_t got = 0;
     do {
-      ended = ::waitpid(child, &status, 0);
-    } while (ended < 0 && errno == EINTR);
-    if (ended < 0) status = 0;  // someone else's wait() took it
+      got = ::read(status_, &status, sizeof status);
+    } while (got < 0 && errno == EINTR);
+    if (got != static_cast<ssize_t>(sizeof status)) status = 0;
   }
   throw Hdf5Damage("HDF5: the file is damaged: " + describe_end(status));
 }
 
 void Process::ask(const Message& question) {
   ENSURE(!is_amid_data_, "HDF5: an earlier reading of this file was broken off");
-  if (child_ <= 0 || !channel_.send(Tag::answer, question.bytes())) fail_as_dead();
+  if (!channel_.send(Tag::answer, question.bytes())) fail_as_dead();
 }
 
 std::vector<char> Process::receive_answer(std::uint64_t bytes) {

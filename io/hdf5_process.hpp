@@ -3,7 +3,6 @@
 // found; the process that asks never hands the file to the library. Where the reading process dies,
 // the file is an Error and all others go on.
 #pragma once
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -45,12 +44,15 @@ class Channel {
 // In the reading process: memory and time for `bytes` of data of which `at_once` are held.
 void allow_for(std::uint64_t bytes, std::uint64_t at_once);
 
+// What a reading process does with its file. A plain function: the process is no copy of this one
+// as it is now.
+using Serve = void (*)(int file, const Channel& channel);
+
 class Process {
  public:
-  // `serve` runs in a new process, which ends when it returns. `kept_open`: the one file that it
-  // needs.
-  Process(const std::function<void(const Channel&)>& serve, int kept_open,
-          const Allowance& allowance);
+  // `serve` runs in a new process, which ends when it returns. `file`: an open file, of which it
+  // gets a descriptor of its own.
+  Process(Serve serve, int file, const Allowance& allowance);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -66,12 +68,11 @@ class Process {
  private:
   [[noreturn]] void fail_as_dead();
   std::vector<char> receive_answer(std::uint64_t bytes);
-
   std::string describe_end(int status) const;
 
   Allowance allowance_;
-  int child_ = -1;
   Channel channel_;
+  int status_ = -1;  // tells how the reading process ended
   bool is_amid_data_ = false;
 };
 

@@ -14,7 +14,7 @@ void send_data(const File& file, const StoredData& data, base::DType as, const C
   if (!channel.send(Tag::answer, found.bytes()) || data.address >= 0) return;
   allow_for(data.bytes, data.block_bytes);
   file.read_blocks(data, as, [&](const char* values, std::uint64_t bytes) {
-    channel.send(Tag::block, {values, bytes});
+    ENSURE(channel.send(Tag::block, {values, bytes}), "HDF5: nobody takes the data any more");
   });
   channel.send(Tag::answer, {});
 }
@@ -66,14 +66,13 @@ void answer_next(const File& file, Message question, const Channel& channel) {
 
 // Runs `action`; an error goes to the other side. False then.
 template <class Action>
-bool reported(const Source& source, const Channel& channel, Action&& action) {
+bool reported(const Channel& channel, Action&& action) {
   std::string text;
   try {
     action();
     return true;
   } catch (const std::bad_alloc&) {
-    text = base::concat("HDF5: reading takes more memory than ", source.size(),
-                        " bytes of file explain");
+    text = "HDF5: reading takes more memory than a file of this size explains";
   } catch (const std::exception& error) {
     text = error.what();
   }
@@ -83,18 +82,18 @@ bool reported(const Source& source, const Channel& channel, Action&& action) {
 
 }  // namespace
 
-void serve(const Source& source, const Channel& channel) {
+void serve(int descriptor, const Channel& channel) {
   std::optional<File> file;
   const auto open = [&] {
-    file.emplace(source);
+    file.emplace(descriptor);
     channel.send(Tag::answer, {});
   };
-  if (!reported(source, channel, open)) return;
+  if (!reported(channel, open)) return;
   Tag tag{};
   for (std::uint64_t bytes = 0; channel.receive(tag, bytes);) {
     std::vector<char> question(bytes);
     if (!channel.receive(question.data(), bytes)) return;
-    reported(source, channel, [&] { answer_next(*file, Message(std::move(question)), channel); });
+    reported(channel, [&] { answer_next(*file, Message(std::move(question)), channel); });
   }
 }
 

@@ -1,7 +1,6 @@
 // What is asked of the process that has an HDF5 file open.
 #pragma once
 #include "io/hdf5_process.hpp"
-#include "io/source.hpp"
 
 namespace io::hdf5 {
 
@@ -24,6 +23,6 @@ enum class Ask : char {
 
 // Opens the file and answers (the first answer, empty, says that it is open) until the other end
 // is gone. Closing the file is left to the end of the process.
-void serve(const Source& source, const Channel& channel);
+void serve(int file, const Channel& channel);
 
 }  // namespace io::hdf5

@@ -1,8 +1,9 @@
 // What dense products on CUDA cost beyond the plain one, in one run:
 //   gemm_modes_cuda_bench [epilogue|grouped|stream_k]
-// epilogue: bias + SiLU + residual beside the plain product. grouped: 27 groups of 1k to 40k rows
-// beside one product of all rows and beside a loop of cuBLAS calls. stream_k: 1.1 and 1.5 waves of
-// tiles beside data-parallel. fp16, random operands, medians of bursts taken in turn.
+// epilogue: bias + SiLU + residual beside the plain product, every kernel. grouped: 27 groups of 1k
+// to 40k rows beside one product of all rows and beside a loop of cuBLAS calls. stream_k: 1.1
+// and 1.5 waves of tiles beside data-parallel. fp16, random operands, medians of bursts taken in
+// turn.
 #include <cstdio>
 #include <functional>
 #include <random>
@@ -64,16 +65,21 @@ void time_epilogue(cudaStream_t stream) {
     const Bytes bias = random_operand(DType::f32, kN, 4, stream);
     Bytes d(kM * kN * 2);
     GemmArguments g = product(kM, kN, k, a.data(), b.data(), d.data());
-    Gemm plain, fused;
-    check(plain.initialize(g, nullptr, 0, stream));
-    g.epilogue.scale_shift(nullptr, reinterpret_cast<const float*>(bias.data()))
+    const auto names = gemm_core::cuda::dense_kernel_names(g);
+    GemmArguments with_nodes = g;
+    with_nodes.epilogue.scale_shift(nullptr, reinterpret_cast<const float*>(bias.data()))
         .activate(gemm_core::Activation::silu)
         .add({residual.data(), DType::f16, {base::Device::Kind::cuda, 0}, {kM, kN}, {kN, 1}});
-    check(fused.initialize(g, nullptr, 0, stream));
-    const auto ms = medians({[&] { plain.run(stream); }, [&] { fused.run(stream); }}, stream);
-    std::printf(
-        "epilogue 8192x8192x%-5ld plain %8.1f us, bias + SiLU + residual %8.1f us: %+.1f %%\n",
-        static_cast<long>(k), 1e3 * ms[0], 1e3 * ms[1], 100 * (ms[1] / ms[0] - 1));
+    for (const std::string& name : names) {
+      if (name.find("sm80") != std::string::npos) continue;
+      Gemm plain, fused;
+      check(plain.initialize(g, nullptr, 0, stream, {name, 8}));
+      check(fused.initialize(with_nodes, nullptr, 0, stream, {name, 8}));
+      const auto ms = medians({[&] { plain.run(stream); }, [&] { fused.run(stream); }}, stream);
+      std::printf("epilogue 8192x8192x%-5ld %-22s plain %8.1f us, with nodes %8.1f us: %+.1f %%\n",
+                  static_cast<long>(k), name.c_str(), 1e3 * ms[0], 1e3 * ms[1],
+                  100 * (ms[1] / ms[0] - 1));
+    }
   }
 }
 

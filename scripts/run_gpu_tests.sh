@@ -62,9 +62,11 @@ check "bits over processes" bash -c same_digest
 if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; then
   sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
   sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:Simt*'
+  sanitize memcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*:*Batches*:*Takes*:*Refuses*'
   sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'
   sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*'
   sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
+  sanitize racecheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
   sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:*OneTap*'
   sanitize initcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'

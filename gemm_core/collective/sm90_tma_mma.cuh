@@ -1,7 +1,8 @@
 // Mainloop of dense products on Hopper: tiles of A and B by TMA into swizzled shared memory, a ring
 // of stages with a full and an empty mbarrier each, WGMMA from shared memory. One thread produces;
-// each consumer warpgroup multiplies 64 rows of the tile. The blocks of a cluster lie below each
-// other in M and share their tile of B: each loads a part of it for all.
+// two consumer warpgroups share the rows of a tile, or take tiles in turn, so that one stores while
+// the other multiplies. The blocks of a cluster lie below each other in M and share their tile of
+// B: each loads a part of it for all.
 #pragma once
 #include "gemm_core/atom/sm90_dense_wgmma.cuh"
 #include "gemm_core/atom/sm90_descriptor.hpp"
@@ -12,8 +13,9 @@ namespace gemm_core {
 // What distinguishes one compiled instance from another, beside element and majors.
 struct Sm90DenseTile {
   int m = 128, n = 256, stages = 4;
-  int cluster = 1;        // blocks that share B
-  bool promotes = false;  // fp8: the sum of each stage joins an fp32 sum outside the tensor cores
+  int cluster = 1;          // blocks that share B
+  bool alternates = false;  // consumers take whole tiles in turn; else each half of the rows
+  bool promotes = false;    // fp8: the sum of each stage joins an fp32 sum outside the tensor cores
 };
 
 template <class Element_, bool kKMajorA_, bool kKMajorB_, Sm90DenseTile kTile>
@@ -26,31 +28,36 @@ struct Sm90DenseConfig {
   static constexpr int kCluster = kTile.cluster;
   static constexpr int kSpanBytes = 128;  // of k (K-major) or of 64 rows (MN-major)
   static constexpr int kStageK = kSpanBytes / static_cast<int>(sizeof(Element));
-  static constexpr int kConsumers = kTileM / 64;  // warpgroups
+  static constexpr bool kAlternates = kTile.alternates;
+  static constexpr int kConsumers = 2;                                      // warpgroups
+  static constexpr int kRows = kAlternates ? kTileM : kTileM / kConsumers;  // of a consumer
+  static constexpr int kAtoms = kRows / 64;
   static constexpr int kThreads = (kConsumers + 1) * 128;
   static constexpr int kStageBytesA = kTileM * kSpanBytes, kStageBytesB = kTileN * kSpanBytes;
   static constexpr int kStageBytes = kStageBytesA + kStageBytesB;
   static constexpr int kStoreBytes = 16384;  // of a consumer: 64 rows of 256 bytes
   static constexpr int kSharedBytes =
-      1024 + kStages * (kStageBytes + 16) + kConsumers * kStoreBytes;
+      1024 + kStages * (kStageBytes + 16) + kConsumers * (kStoreBytes + 8);
   // Boxes of a bulk copy: MN-major operands are loaded in blocks of 64 rows.
   static constexpr int kMnBlock = 64;
   static constexpr int kBoxRowsA = kKMajorA ? kTileM : kMnBlock;
   static constexpr int kBoxRowsB = kKMajorB ? kTileN / kCluster : kMnBlock;
 
+  static_assert(kRows % 64 == 0 && kAtoms * Mma::kAccumulators <= 128);
   static_assert(kSharedBytes <= 227 * 1024, "stages do not fit in shared memory");
   static_assert(kTileN / kCluster % kMnBlock == 0 && kBoxRowsB <= 256);
 
   // Registers move from the producer's warpgroup to the consumers'.
   static constexpr int kProducerRegisters = 40;
-  static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : 208;
+  static constexpr int kConsumerRegisters = 232;
 };
 
 // The part of the product that one tile takes.
 struct DenseWork {
-  int m = 0, n = 0, batch = 0;   // first row of the block, first column
-  int k_begin = 0, k_count = 0;  // in stages
-  int group = 0, unit = 0;       // of a grouped product, of a stream-K plan
+  int m = 0, n = 0, batch = 0;    // first row of the block, first column
+  int k_begin = 0, k_count = 0;   // in stages
+  int group = 0, next_group = 0;  // of a grouped product
+  int unit = 0;                   // of a stream-K plan
   bool starts_tile = true, finishes_tile = true;
 };
 
@@ -58,9 +65,11 @@ template <class Config>
 struct Sm90TmaMma {
   using Mma = typename Config::Mma;
   using Sum = typename Config::Sum;
+  using Sums = Sum[Config::kAtoms][Mma::kAccumulators];
   static constexpr int kStages = Config::kStages;
 
-  // Stages, the consumers' room for stores, then the barriers: full[kStages], empty[kStages].
+  // Stages, the consumers' room for stores, then the barriers: full[kStages], empty[kStages],
+  // turn[kConsumers].
   std::uint32_t stages, barriers;
 
   __device__ __forceinline__ explicit Sm90TmaMma(std::uint32_t shared)
@@ -72,6 +81,9 @@ struct Sm90TmaMma {
   __device__ __forceinline__ std::uint32_t empty(int stage) const {
     return barriers + 8 * (kStages + stage);
   }
+  __device__ __forceinline__ std::uint32_t turn(int consumer) const {
+    return barriers + 8 * (2 * kStages + consumer);
+  }
   __device__ __forceinline__ std::uint32_t store_room(int consumer) const {
     return stages + kStages * Config::kStageBytes + consumer * Config::kStoreBytes;
   }
@@ -79,9 +91,11 @@ struct Sm90TmaMma {
   __device__ __forceinline__ void init_barriers() const {
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(full(i), 1);
-      // Every consumer warp of every block that a stage's copies come from or go to.
-      ptx::barrier_init(empty(i), Config::kConsumers * 4 * Config::kCluster);
+      // Every warp that reads a stage, of every block that its copies come from or go to.
+      ptx::barrier_init(empty(i),
+                        (Config::kAlternates ? 1 : Config::kConsumers) * 4 * Config::kCluster);
     }
+    for (int i = 0; i < Config::kConsumers; ++i) ptx::barrier_init(turn(i), 4);
     ptx::barrier_init_fence();
   }
 
@@ -93,6 +107,11 @@ struct Sm90TmaMma {
         stage = 0;
         parity ^= 1;
       }
+    }
+    __device__ __forceinline__ void advance(int steps) {
+      const std::uint32_t to = static_cast<std::uint32_t>(stage + steps);
+      parity ^= to / kStages & 1;
+      stage = static_cast<int>(to % kStages);
     }
   };
 
@@ -140,10 +159,10 @@ struct Sm90TmaMma {
     }
   }
 
-  __device__ __forceinline__ void multiply_stage(int stage, int consumer, int accumulate,
-                                                 Sum (&sums)[Mma::kAccumulators]) const {
+  __device__ __forceinline__ void multiply_stage(int stage, int first_row, int accumulate,
+                                                 Sums& sums) const {
     const std::uint32_t from = stages + stage * Config::kStageBytes;
-    const std::uint32_t from_a = from + consumer * (64 * Config::kSpanBytes);
+    const std::uint32_t from_a = from + first_row * Config::kSpanBytes;
     const std::uint32_t from_b = from + Config::kStageBytesA;
     constexpr std::uint32_t kBlock = Config::kMnBlock * Config::kSpanBytes;
     const std::uint64_t a =
@@ -155,29 +174,50 @@ struct Sm90TmaMma {
     ptx::wgmma_fence();
 #pragma unroll
     for (int k = 0; k < Config::kStageK / Mma::kK; ++k) {
-      Mma::issue(sums, moved_descriptor(a, k * kStepA), moved_descriptor(b, k * kStepB),
-                 k == 0 ? accumulate : 1);
+#pragma unroll
+      for (int atom = 0; atom < Config::kAtoms; ++atom) {
+        Mma::issue(sums[atom], moved_descriptor(a, k * kStepA + atom * (kBlock >> 4)),
+                   moved_descriptor(b, k * kStepB), k == 0 ? accumulate : 1);
+      }
     }
     ptx::wgmma_commit();
   }
 
-  // sums = the products of `k_count` stages; zeros where there are none.
+  // Waits for the consumer's turn to multiply; `turns`: those that it has had.
+  __device__ __forceinline__ void wait_for_turn(int consumer, std::uint32_t turns) const {
+    // The first consumer's first turn comes at once.
+    if constexpr (Config::kAlternates)
+      ptx::barrier_wait(turn(consumer), (turns + 1 - consumer) & 1);
+  }
+  __device__ __forceinline__ void pass_turn(int consumer, int lane) const {
+    if constexpr (Config::kAlternates) {
+      if (lane == 0) ptx::barrier_arrive(turn(1 - consumer));
+    }
+  }
+
+  // sums = the products of `k_count` stages, rows from `first_row` of the tile on; zeros where
+  // there are none.
   __device__ __forceinline__ void multiply(int k_count, int consumer, int lane, Position& at,
-                                           Sum (&sums)[Mma::kAccumulators]) const {
+                                           Sums& sums) const {
+    const int first_row = Config::kAlternates ? 0 : consumer * Config::kRows;
     if (Config::kPromotes || k_count == 0) {
 #pragma unroll
-      for (Sum& sum : sums) sum = 0;
+      for (auto& atom : sums) {
+#pragma unroll
+        for (Sum& sum : atom) sum = 0;
+      }
     }
     if constexpr (Config::kPromotes) {
-      Sum part[Mma::kAccumulators];
+      static_assert(!Config::kPromotes || Config::kAtoms == 1);
+      Sums part;
 #pragma unroll 1
       for (int i = 0; i < k_count; ++i) {
         ptx::barrier_wait(full(at.stage), at.parity);
-        multiply_stage(at.stage, consumer, 0, part);
+        multiply_stage(at.stage, first_row, 0, part);
         ptx::wgmma_wait<0>();
         release(at.stage, lane);
 #pragma unroll
-        for (int v = 0; v < Mma::kAccumulators; ++v) sums[v] += part[v];
+        for (int v = 0; v < Mma::kAccumulators; ++v) sums[0][v] += part[0][v];
         at.advance();
       }
     } else {
@@ -185,12 +225,13 @@ struct Sm90TmaMma {
 #pragma unroll 1
       for (int i = 0; i < k_count; ++i) {
         ptx::barrier_wait(full(at.stage), at.parity);
-        multiply_stage(at.stage, consumer, i > 0, sums);
+        multiply_stage(at.stage, first_row, i > 0, sums);
         ptx::wgmma_wait<1>();
         if (in_flight >= 0) release(in_flight, lane);
         in_flight = at.stage;
         at.advance();
       }
+      pass_turn(consumer, lane);
       ptx::wgmma_wait<0>();
       if (in_flight >= 0) release(in_flight, lane);
     }

@@ -1,5 +1,5 @@
-// Products of any types and strides without tensor cores: exact fp32, fp64, integers of at most 8
-// bits with int32 sums. 128 x 128 tiles, 8 x 8 sums a thread; the next slice of k is on its way in
+// Products of any types and strides without tensor cores: exact fp32, integers of at most 8 bits
+// with int32 sums. 128 x 128 tiles, 8 x 8 sums a thread; the next slice of k is on its way in
 // registers while one is multiplied.
 #pragma once
 #include "gemm_core/collective/cuda_operand_loads.cuh"
@@ -34,9 +34,8 @@ struct SimtSlice {
                                                   std::int64_t at) {
     // What is_plain says of int32 sums: int8.
     using Plain = std::conditional_t<std::is_same_v<Value, std::int32_t>, std::int8_t, Value>;
-    if (std::is_same_v<Value, double> || o.is_plain)
-      return static_cast<Value>(static_cast<const Plain*>(data)[at]);
-    if constexpr (!std::is_same_v<Value, double>) return converted_operand<Value>(o, data, at);
+    return o.is_plain ? static_cast<Value>(static_cast<const Plain*>(data)[at])
+                      : converted_operand<Value>(o, data, at);
   }
   __device__ __forceinline__ void load(const DenseOperand& o, const void* data, std::int64_t first,
                                        std::int64_t k_first, std::int64_t k_count,
@@ -62,12 +61,14 @@ struct SimtSlice {
 };
 
 template <class Value>
-__global__ void __launch_bounds__(SimtGemmTile::kThreads)
+__global__ void __launch_bounds__(SimtGemmTile::kThreads, 2)
     simt_gemm(const __grid_constant__ SimtGemmParams params) {
   using Tile = SimtGemmTile;
   __shared__ Value slice_a[Tile::kK][Tile::kM], slice_b[Tile::kK][Tile::kN];
   const int row = static_cast<int>(threadIdx.x) / 16 * 8;
-  const int column = static_cast<int>(threadIdx.x) % 16 * 8;
+  // Four columns of each half of the tile: neighbouring threads read neighbouring banks.
+  const int column = static_cast<int>(threadIdx.x) % 16 * 4;
+  const bool is_odd = threadIdx.x % 2 != 0;
 
   for (std::uint32_t index = blockIdx.x; index < params.order.count(); index += gridDim.x) {
     const kernel::TileCoord tile = params.order.tile(index);
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(SimtGemmTile::kThreads)
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
           x[j] = slice_a[i][row + j];
-          y[j] = slice_b[i][column + j];
+          y[j] = slice_b[i][column + j % 4 + j / 4 * (Tile::kN / 2)];
         }
 #pragma unroll
         for (int r = 0; r < 8; ++r) {
@@ -105,7 +106,16 @@ __global__ void __launch_bounds__(SimtGemmTile::kThreads)
     // Each row's sums move to the front in turn: one copy of the epilogue's code.
 #pragma unroll 1
     for (int r = 0; r < 8; ++r) {
-      finish_run(params.epilogue, m + row + r, n + column, tile.batch, sums[0]);
+      // Neighbours exchange fours, so that each has eight columns side by side.
+      Value run[8];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const Value other = __shfl_xor_sync(~0u, is_odd ? sums[0][c] : sums[0][4 + c], 1);
+        run[c] = is_odd ? other : sums[0][c];
+        run[4 + c] = is_odd ? sums[0][4 + c] : other;
+      }
+      const int first = is_odd ? Tile::kN / 2 + column - 4 : column;
+      finish_run(params.epilogue, m + row + r, n + first, tile.batch, run);
 #pragma unroll
       for (int i = 0; i < 7; ++i) {
 #pragma unroll

@@ -21,7 +21,7 @@ struct Sm90GemmProblem {
 
 // A cluster's tiles of one group: kCluster tiles below each other.
 struct GroupTileRecord {
-  std::int32_t m = 0, n = 0, group = 0, unused = 0;  // m, n: first row, first column
+  std::int32_t m = 0, n = 0, group = 0, k_stages = 0;  // m, n: first row, first column
 };
 
 enum class DenseWalk : std::uint8_t {
@@ -36,6 +36,7 @@ struct Sm90GemmParams {
   const Sm90GemmProblem* groups = nullptr;
   const GroupTileRecord* group_tiles = nullptr;
   std::uint32_t group_tile_count = 0;
+  int group_count = 0;
   kernel::StreamKPlan plan;  // its processors are clusters
   PartialSums partials;
 };
@@ -61,12 +62,17 @@ __device__ __forceinline__ void for_each_work(const Sm90GemmParams& params, std:
       f(work);
     }
   } else if constexpr (kWalk == DenseWalk::groups) {
-    for (std::uint32_t i = cluster; i < params.group_tile_count; i += clusters) {
-      const int4 record = __ldg(reinterpret_cast<const int4*>(params.group_tiles) + i);
+    const auto* const records = reinterpret_cast<const int4*>(params.group_tiles);
+    const std::uint32_t count = params.group_tile_count;
+    int4 next = cluster < count ? __ldg(records + cluster) : int4{};
+    for (std::uint32_t i = cluster; i < count; i += clusters) {
+      const int4 record = next;  // the next one is on its way while this one's tile is taken
+      if (i + clusters < count) next = __ldg(records + i + clusters);
+      work.next_group = next.z;
       work.m = record.x + below;
       work.n = record.y;
       work.group = record.z;
-      work.k_count = params.groups[work.group].k_stages;
+      work.k_count = record.w;
       f(work);
     }
   } else {
@@ -96,6 +102,15 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   const std::uint32_t rank = Config::kCluster == 1 ? 0 : ptx::cluster_rank();
 
   if (threadIdx.x == 0) mma.init_barriers();
+  if constexpr (kWalk == DenseWalk::groups) {
+    // Copies before this launch wrote the tensor maps. All of them at once: one by one, where a
+    // group begins, a tile waits for each.
+    for (int i = static_cast<int>(threadIdx.x); i < params.group_count; i += Config::kThreads) {
+      ptx::acquire_tensor_map(&params.groups[i].a);
+      ptx::acquire_tensor_map(&params.groups[i].b);
+      ptx::acquire_tensor_map(&params.groups[i].d);
+    }
+  }
   if constexpr (Config::kCluster == 1)
     __syncthreads();
   else
@@ -112,14 +127,13 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     ptx::release_registers_to<Config::kProducerRegisters>();
     if (thread == 0) {
       position.parity = 1;
-      [[maybe_unused]] int known = -1;  // the group whose tensor maps have been acquired
       for_each_work<Config, kWalk>(params, rank, [&](const DenseWork& work) {
         const Sm90GemmProblem& problem = problem_of(work);
         if constexpr (kWalk == DenseWalk::groups) {
-          if (work.group != known) {
-            ptx::acquire_tensor_map(&problem.a);
-            ptx::acquire_tensor_map(&problem.b);
-            known = work.group;
+          if (work.next_group != work.group) {
+            ptx::tma_prefetch_descriptor(&params.groups[work.next_group].a);
+            ptx::tma_prefetch_descriptor(&params.groups[work.next_group].b);
+            ptx::tma_prefetch_descriptor(&params.groups[work.next_group].d);
           }
         }
         mma.load(&problem.a, &problem.b, work.batch * problem.batch_step_a,
@@ -129,30 +143,49 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   } else {
     ptx::claim_registers_to<Config::kConsumerRegisters>();
     using Sum = typename Config::Sum;
-    constexpr int kSums = Config::Mma::kAccumulators;
-    using Store = Sm90DenseStore<Sum, kSums>;
+    constexpr int kSums = Config::Mma::kAccumulators, kAtoms = Config::kAtoms;
     const std::uint32_t room = mma.store_room(group);
-    Sum sums[kSums];
-    [[maybe_unused]] int known = -1;
+    const int first_row = Config::kAlternates ? 0 : group * Config::kRows;
+    typename Mma::Sums sums;
+    [[maybe_unused]] std::uint32_t tiles = 0;
     for_each_work<Config, kWalk>(params, rank, [&](const DenseWork& work) {
-      const Sm90GemmProblem& problem = problem_of(work);
-      mma.multiply(work.k_count, group, thread % 32, position, sums);
-      if constexpr (kWalk == DenseWalk::groups) {
-        if (thread == 0 && work.group != known) ptx::acquire_tensor_map(&problem.d);
-        known = work.group;
-      }
-      if constexpr (kWalk == DenseWalk::splits) {
-        const PartialSlots<Sum, kSums> slots{
-            params.partials, static_cast<int>(rank) * Config::kConsumers + group,
-            Config::kCluster * Config::kConsumers, thread, 1 + group};
-        if (!work.finishes_tile) {
-          slots.leave(work.unit, sums);
+      if constexpr (Config::kAlternates) {
+        const std::uint32_t tile = tiles++;
+        if (tile % 2 != static_cast<std::uint32_t>(group)) {
+          position.advance(work.k_count);
           return;
         }
-        if (!work.starts_tile) slots.add_earlier(params.plan, work.unit, sums);
+        mma.wait_for_turn(group, tile / 2);
       }
-      const Store store{problem.epilogue, &problem.d, problem.mode, room, thread, 1 + group};
-      store.store(sums, work.m + group * 64, work.n, work.batch);
+      const Sm90GemmProblem& problem = problem_of(work);
+      mma.multiply(work.k_count, group, thread % 32, position, sums);
+#pragma unroll 1
+      for (int atom = 0; atom < kAtoms; ++atom) {
+        const int block = first_row / 64 + atom;  // of 64 rows
+        bool is_whole = true;
+        if constexpr (kWalk == DenseWalk::splits) {
+          constexpr int kBlocks = Config::kTileM / 64;
+          const PartialSlots<Sum, kSums> slots{params.partials,
+                                               static_cast<int>(rank) * kBlocks + block,
+                                               Config::kCluster * kBlocks, thread, 1 + group};
+          if (!work.finishes_tile) {
+            slots.leave(work.unit, sums[0]);
+            is_whole = false;
+          } else if (!work.starts_tile) {
+            slots.add_earlier(params.plan, work.unit, sums[0]);
+          }
+        }
+        if (is_whole) {
+          const Sm90DenseStore<Sum, kSums> store{problem.epilogue, &problem.d, problem.mode, room,
+                                                 thread,           1 + group};
+          store.store(sums[0], work.m + block * 64, work.n, work.batch);
+        }
+        // One copy of the code serves all atoms.
+        if constexpr (kAtoms == 2) {
+#pragma unroll
+          for (int i = 0; i < kSums; ++i) sums[0][i] = sums[1][i];
+        }
+      }
     });
     if (thread == 0) ptx::bulk_wait_all();
   }

@@ -105,6 +105,7 @@ void DenseProblem::compute_expected(const std::function<void(GemmArguments&)>& c
   std::vector<float> a(static_cast<std::size_t>(case_.m * case_.k)),
       b(static_cast<std::size_t>(case_.k * case_.n));
   magnitudes_.assign(static_cast<std::size_t>(case_.batch * case_.m * case_.n), 0.f);
+  if (magnitudes_.empty()) return;
   for (std::int64_t l = 0; l < case_.batch; ++l) {
     for (std::int64_t i = 0; i < case_.m; ++i) {
       for (std::int64_t j = 0; j < case_.k; ++j)

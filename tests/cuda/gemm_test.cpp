@@ -235,7 +235,7 @@ TEST(CudaGemm, SplitsTheSumsOfTilesAndStaysDeterministic) {
         const auto stream = base::cuda::Stream::create();
         const std::size_t bytes = Gemm::workspace_size(g, {name, 4});
         base::cuda::Buffer<std::uint8_t> workspace(bytes);
-        EXPECT_EQ(bytes > 0, name.find("_kk_") != std::string::npos) << name;
+        EXPECT_EQ(bytes > 0, name.find("128x256") != std::string::npos) << name;
         Gemm gemm;
         ASSERT_TRUE(gemm.initialize(g, workspace.data(), bytes, stream.get(), {name, 4}).ok());
         std::vector<std::uint8_t> first;
@@ -251,6 +251,47 @@ TEST(CudaGemm, SplitsTheSumsOfTilesAndStaysDeterministic) {
           ASSERT_EQ(first, problem.result()) << name << " repeat " << repeat;
         }
       }
+    }
+  }
+}
+
+// Results of more than 2^31 elements: the last rows are those of a small product.
+TEST(CudaGemm, ReachesElementsPast2To31) {
+  REQUIRE_DEVICE();
+  constexpr std::int64_t kM = 70000, kN = 40000, kK = 64, kLast = 2;
+  std::size_t free = 0, total = 0;
+  CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  if (free < static_cast<std::size_t>(2 * kM * kN) + (std::size_t{1} << 30))
+    GTEST_SKIP() << "needs 7 GB of device memory";
+  std::mt19937 random(6);
+  DenseMatrixCase a(kM, kK, f16, true, true, 1, random), b(kK, kN, f16, false, true, 1, random);
+  a.upload();
+  b.upload();
+  base::cuda::Buffer<base::half_t> d(static_cast<std::size_t>(kM * kN));
+  GemmArguments g{.m = kM, .n = kN, .k = kK};
+  g.a = a.operand<gemm_core::GemmOperand>(true);
+  g.b = b.operand<gemm_core::GemmOperand>(true);
+  g.d = {d.data(), f16, kN, 1};
+  g.compute = f16;
+  std::vector<base::half_t> expected(static_cast<std::size_t>(kLast * kN)), got(expected.size());
+  GemmArguments last = g;
+  last.m = kLast;
+  last.a = a.operand<gemm_core::GemmOperand>(false);
+  last.a.data = static_cast<const base::half_t*>(last.a.data) + (kM - kLast) * a.row_stride;
+  last.b = b.operand<gemm_core::GemmOperand>(false);
+  last.d.data = expected.data();
+  ASSERT_TRUE(gemm_case::run(last).ok());
+  for (const std::string& name : gemm_core::cuda::dense_kernel_names(g)) {
+    CUDA_CHECK(cudaMemset(d.data(), 0xff, d.nbytes()));
+    Gemm gemm;
+    ASSERT_TRUE(gemm.initialize(g, nullptr, 0, nullptr, {name, 8}).ok());
+    ASSERT_TRUE(gemm.run(nullptr).ok());
+    CUDA_CHECK(cudaMemcpy(got.data(), d.data() + (kM - kLast) * kN, got.size() * 2,
+                          cudaMemcpyDeviceToHost));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      // Sums of 64 products of normal numbers: rounded to f16 on either side.
+      ASSERT_NEAR(float(got[i]), float(expected[i]), 2e-3f * std::fabs(float(expected[i])) + 1e-4f)
+          << name << " at " << i;
     }
   }
 }

@@ -10,7 +10,7 @@ using base::DType;
 
 void launch_sm80_gemm(DType element, const Sm80GemmParams& params, int blocks,
                       cudaStream_t stream) {
-  base::visit_dtype<base::half_t, base::bf16_t, base::tf32_t, std::int8_t>(
+  base::visit_dtype<double, base::half_t, base::bf16_t, base::tf32_t, std::int8_t>(
       element, "sm80 gemm", [&]<class T>() {
         using Config = Sm80GemmConfig<T>;
         base::cuda::allow_shared_memory(sm80_gemm<T>, Config::kSharedBytes);
@@ -23,7 +23,7 @@ void launch_sm80_gemm(DType element, const Sm80GemmParams& params, int blocks,
 }
 
 void launch_simt_gemm(DType sums, const SimtGemmParams& params, int blocks, cudaStream_t stream) {
-  base::visit_dtype<float, double, std::int32_t>(sums, "simt gemm", [&]<class T>() {
+  base::visit_dtype<float, std::int32_t>(sums, "simt gemm", [&]<class T>() {
     base::cuda::launch(
         simt_gemm<T>,
         {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(SimtGemmTile::kThreads)},

@@ -25,7 +25,7 @@ void launch_sm90_gemm(const Sm90GemmParams& params, DenseWalk walk, int clusters
     launch_walk<Config, DenseWalk::tiles>(params, clusters, stream);
   else if (walk == DenseWalk::groups)
     launch_walk<Config, DenseWalk::groups>(params, clusters, stream);
-  else
+  else if constexpr (!Config::kAlternates)
     launch_walk<Config, DenseWalk::splits>(params, clusters, stream);
 }
 
@@ -37,6 +37,7 @@ DenseInstance dense_instance(const char* name) {
           kKMajorA,
           kKMajorB,
           kTile.promotes,
+          kTile.alternates,
           kTile.m,
           kTile.n,
           Config::kStageK,

@@ -4,8 +4,8 @@
 
 namespace gemm_core::cuda {
 
-extern const DenseInstance kDenseF16KK[3], kDenseF16KN[3], kDenseF16MK[3], kDenseF16MN[3],
-    kDenseBF16KK[3], kDenseBF16KN[3], kDenseBF16MK[3], kDenseBF16MN[3], kDenseTF32[3], kDenseFP8[6],
+extern const DenseInstance kDenseF16KK[4], kDenseF16KN[4], kDenseF16MK[2], kDenseF16MN[2],
+    kDenseBF16KK[4], kDenseBF16KN[4], kDenseBF16MK[2], kDenseBF16MN[2], kDenseTF32[3], kDenseFP8[6],
     kDenseI8[2];
 
 std::span<const DenseInstance* const> dense_instances() {

@@ -33,6 +33,14 @@ std::vector<const DenseInstance*> candidates(const DenseProduct& p) {
   for (const DenseInstance* instance : dense_instances()) {
     if (lower_to(*instance, p, 8, processors)) list.push_back(instance);
   }
+  // Who asks for cut sums gets a kernel that cuts them.
+  const auto cuts = [&](const DenseInstance* x) {
+    return plan_for(*x, p, processors).stream_units() > 0;
+  };
+  if (std::any_of(list.begin(), list.end(), cuts) &&
+      p.schedule.decomposition != kernel::Decomposition::heuristic) {
+    std::erase_if(list, [&](const DenseInstance* x) { return !cuts(x); });
+  }
   std::stable_sort(list.begin(), list.end(), [&](const auto* x, const auto* y) {
     return estimate_cycles(*x, p, processors) < estimate_cycles(*y, p, processors);
   });

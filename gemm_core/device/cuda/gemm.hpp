@@ -14,8 +14,8 @@
 // to 19 bits, those of others rounded to nearest even. fp8: Accumulation::fast leaves the sum in
 // the tensor cores, which keep about 14 bits; the others move it to fp32 after each 128 products.
 // Stream-K and split-k take the processors of the device, whatever the schedule says, and always
-// add in the order of k. Not here: gather lists, scales and zero points, 2:4 metadata, visitors,
-// complex numbers.
+// add in the order of k; kernels whose consumers take tiles in turn never cut sums. Not here:
+// gather lists, scales and zero points, 2:4 metadata, visitors, complex numbers.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -80,9 +80,19 @@ std::optional<TensorMapDesc> lines_of(const DenseOperand& o, std::int64_t k, std
   return desc;
 }
 
+// DenseEpilogue::fuses.
+bool can_fuse(const DenseProduct& p) {
+  const DenseEpilogue& e = p.epilogue;
+  if ((e.beta == 0 && e.count == 0) || p.n % 8 != 0 || (e.beta != 0 && !e.c.vectors)) return false;
+  return std::all_of(e.nodes, e.nodes + e.count, [](const DenseNode& node) {
+    return node.kind != EpilogueNode::Kind::add || node.aux_vectors;
+  });
+}
+
 DenseStoreMode store_mode(const DenseProduct& p, bool sums_are_integers) {
   const DenseEpilogue& e = p.epilogue;
-  if (e.beta != 0 || e.count > 0 || e.d.pointers != nullptr ||
+  const bool is_plain = e.beta == 0 && e.count == 0;
+  if ((!is_plain && (sums_are_integers || !e.fuses)) || e.d.pointers != nullptr ||
       (e.d.column_stride != 1 && p.n > 1)) {
     return DenseStoreMode::rows;
   }
@@ -154,6 +164,11 @@ DenseProduct lower_product(const GemmArguments& g) {
   e.c.vectors = takes_vectors(e.c, p.m, p.n, p.batch);
   e.d.vectors = takes_vectors(e.d, p.m, p.n, p.batch);
   for (const EpilogueNode& node : g.epilogue.nodes) e.nodes[e.count++] = node_of(node);
+  e.fuses = can_fuse(p);
+  for (int i = e.count; i-- > 0 && e.fuses;) {
+    if (e.nodes[i].kind == EpilogueNode::Kind::add && base::bits(e.nodes[i].aux_type) == 16)
+      e.early_add = i;
+  }
   return p;
 }
 
@@ -193,6 +208,16 @@ std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance, const 
   return problem;
 }
 
+kernel::StreamKPlan plan_for(const DenseInstance& instance, const DenseProduct& p,
+                             int multiprocessors) {
+  // Consumers that take tiles in turn do not share sums.
+  const auto how =
+      instance.alternates ? kernel::Decomposition::data_parallel : p.schedule.decomposition;
+  return kernel::plan_stream_k({cluster_tiles(instance, p), ceil_div(p.k, instance.stage_k),
+                                multiprocessors / instance.cluster},
+                               {how, p.schedule.splits});
+}
+
 std::optional<LoweredGemm> lower_to(const DenseInstance& instance, const DenseProduct& p,
                                     std::uint32_t group, int multiprocessors) {
   const auto problem = problem_for(instance, p);
@@ -206,8 +231,7 @@ std::optional<LoweredGemm> lower_to(const DenseInstance& instance, const DensePr
       {ceil_div(p.m, instance.tile_m * instance.cluster), ceil_div(p.n, instance.tile_n), p.batch},
       kernel::Raster::heuristic, group);
   const int clusters = multiprocessors / instance.cluster;
-  params.plan = kernel::plan_stream_k({params.order.count(), params.problem.k_stages, clusters},
-                                      {p.schedule.decomposition, p.schedule.splits});
+  params.plan = plan_for(instance, p, multiprocessors);
   if (params.plan.stream_units() > 0) {
     lowered.walk = DenseWalk::splits;
     lowered.blocks = static_cast<int>(params.plan.workers());
@@ -235,7 +259,8 @@ LoweredGemm lower_to_fallback(const DenseProduct& p, std::uint32_t group) {
   const bool is_integer = p.compute == DType::i8,
              both_i8 = p.a.type == DType::i8 && p.b.type == DType::i8;
   const bool by_mma = (is_integer && both_i8) || p.compute == DType::f16 ||
-                      p.compute == DType::bf16 || p.compute == DType::tf32 || is_fp8(p.compute);
+                      p.compute == DType::bf16 || p.compute == DType::tf32 ||
+                      p.compute == DType::f64 || is_fp8(p.compute);
   // fp8 values are f16 values.
   const DType element = is_fp8(p.compute) ? DType::f16 : p.compute;
   const auto order = kernel::TileOrder({ceil_div(p.m, 128), ceil_div(p.n, 128), p.batch},
@@ -284,10 +309,14 @@ void launch(const LoweredGemm& l, cudaStream_t stream) {
 double tile_cycles(const DenseInstance& instance, const DenseProduct& p) {
   // A stage multiplies 64 x n x 128 bytes a warpgroup in 4 n cycles at best. Narrow tiles read more
   // shared memory for each product than it gives.
-  const double efficiency = instance.tile_n >= 256 ? 1 : instance.tile_n >= 128 ? 0.8 : 0.55;
+  const double shared = instance.cluster > 1 ? 0.9 : 0.75;  // B read once for two blocks
+  const double efficiency = instance.tile_n >= 256 ? 1 : instance.tile_n >= 128 ? shared : 0.55;
   const double stage = 4.0 * instance.tile_n / efficiency;
-  const double store = 1000 + 8.0 * instance.tile_n;
-  return static_cast<double>(ceil_div(p.k, instance.stage_k)) * stage + store;
+  const bool is_plain = p.epilogue.count == 0 && p.epilogue.beta == 0;
+  const double store = (1000 + 8.0 * instance.tile_n) * (is_plain ? 1 : 3);
+  const double multiply = static_cast<double>(ceil_div(p.k, instance.stage_k)) * stage;
+  // Consumers that take tiles in turn store while others multiply.
+  return instance.alternates ? std::max(multiply, (multiply + 2 * store) / 2) : multiply + store;
 }
 
 std::int64_t cluster_tiles(const DenseInstance& instance, const DenseProduct& p) {
@@ -297,8 +326,16 @@ std::int64_t cluster_tiles(const DenseInstance& instance, const DenseProduct& p)
 
 double estimate_cycles(const DenseInstance& instance, const DenseProduct& p, int multiprocessors) {
   const std::int64_t clusters = multiprocessors / instance.cluster;
-  const auto waves = static_cast<double>(ceil_div(cluster_tiles(instance, p), clusters));
-  return waves * tile_cycles(instance, p);
+  const std::int64_t tiles = cluster_tiles(instance, p);
+  const kernel::StreamKPlan plan = plan_for(instance, p, multiprocessors);
+  if (plan.stream_units() > 0) {
+    // Even shares, and partial sums that are written and read once more.
+    constexpr double kFixUp = 4000;
+    return static_cast<double>(tiles) / static_cast<double>(std::min(clusters, plan.units())) *
+               tile_cycles(instance, p) +
+           kFixUp;
+  }
+  return static_cast<double>(ceil_div(tiles, clusters)) * tile_cycles(instance, p);
 }
 
 }  // namespace gemm_core::cuda

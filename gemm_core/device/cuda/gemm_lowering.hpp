@@ -50,6 +50,9 @@ std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance,
                                            const DenseProduct& product);
 // Launches what has been lowered; nothing for an empty product.
 void launch(const LoweredGemm& lowered, cudaStream_t stream);
+// How the sums of tiles are cut; whole tiles where nothing is.
+kernel::StreamKPlan plan_for(const DenseInstance& instance, const DenseProduct& product,
+                             int multiprocessors);
 // Cycles that an instance would take, by a model of the machine.
 double estimate_cycles(const DenseInstance& instance, const DenseProduct& product,
                        int multiprocessors);

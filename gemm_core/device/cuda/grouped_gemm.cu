@@ -88,7 +88,7 @@ std::vector<GroupTileRecord> tiles_of(const Grouping& grouping) {
     for (std::int64_t n = 0; n < p.n; n += grouping.instance->tile_n) {
       for (std::int64_t m = 0; m < p.m; m += rows)
         tiles.push_back({static_cast<std::int32_t>(m), static_cast<std::int32_t>(n),
-                         static_cast<std::int32_t>(i), 0});
+                         static_cast<std::int32_t>(i), grouping.problems[i].k_stages});
     }
   }
   return tiles;
@@ -160,6 +160,7 @@ GemmStatus GroupedGemm::initialize(std::span<const GemmArguments> groups, void* 
     Sm90GemmParams& params = common.params.emplace<Sm90GemmParams>();
     params.groups = reinterpret_cast<const Sm90GemmProblem*>(to);
     params.group_tiles = reinterpret_cast<const GroupTileRecord*>(to + grouping.problem_bytes());
+    params.group_count = static_cast<int>(grouping.problems.size());
     params.group_tile_count = static_cast<std::uint32_t>(grouping.tiles);
   }
   for (const DenseProduct& p : grouping.others) impl_->launches.push_back(lower_to_fallback(p, 8));

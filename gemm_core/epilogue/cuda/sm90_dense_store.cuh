@@ -4,14 +4,14 @@
 #pragma once
 #include "gemm_core/atom/sm90_descriptor.hpp"
 #include "gemm_core/atom/sm90_tma.cuh"
-#include "gemm_core/epilogue/cuda/dense_epilogue.cuh"
+#include "gemm_core/epilogue/cuda/sm90_fused_nodes.cuh"
 
 namespace gemm_core {
 
 enum class DenseStoreMode : std::uint8_t {
   rows,     // through finish_run
-  bulk_16,  // alpha * sum as f16 or bf16, by TMA
-  bulk_32,  // alpha * sum as f32, by TMA; int32 sums as they are
+  bulk_16,  // f16 or bf16, by TMA: alpha * sum, or what fused nodes make of it
+  bulk_32,  // f32 likewise; int32 sums as they are
 };
 
 // `from`: the warpgroup's room, a multiple of 1024; thread: 0 to 127; barrier: the warpgroup's own.
@@ -32,12 +32,29 @@ struct Sm90DenseStore {
   // of the code serves every group of 64 columns, whose sums move to the front in turn.
   __device__ __forceinline__ void store(Sum (&sums)[kAccumulators], int row, int column,
                                         int batch) const {
+    const bool fuses = std::is_same_v<Sum, float> && epilogue.fuses && mode != DenseStoreMode::rows;
+    const auto nodes = [&](int at) { return FusedNodes{epilogue, row, at, thread}; };
+    [[maybe_unused]] FusedNodes::Addend addend;
+    if constexpr (std::is_same_v<Sum, float>) {
+      if (fuses) nodes(column).read_early(addend);
+    }
 #pragma unroll 1
     for (int group = 0; group < kGroups; ++group, column += kColumns) {
+      if constexpr (std::is_same_v<Sum, float>) {
+        if (fuses) {
+          float values[kGroupSums];
+#pragma unroll
+          for (int i = 0; i < kGroupSums; ++i) values[i] = sums[i];
+          nodes(column).apply(values, batch, addend, group + 1 < kGroups ? kColumns : 0);
+#pragma unroll
+          for (int i = 0; i < kGroupSums; ++i) sums[i] = values[i];
+        }
+      }
+      const float scale = fuses ? 1.f : epilogue.alpha;
       if (mode == DenseStoreMode::bulk_16) {
-        store_16(sums, row, column, batch, group % 2);
+        store_16(sums, scale, row, column, batch, group % 2);
       } else if (mode == DenseStoreMode::bulk_32) {
-        store_32(sums, row, column, batch);
+        store_32(sums, scale, row, column, batch);
       } else {
         store_rows(sums, row, column, batch);
       }
@@ -52,8 +69,8 @@ struct Sm90DenseStore {
     return thread / 32 * 16 + thread % 32 / 4 + 8 * half;
   }
 
-  __device__ __forceinline__ void store_16(const Sum (&sums)[kAccumulators], int row, int column,
-                                           int batch, int half) const {
+  __device__ __forceinline__ void store_16(const Sum (&sums)[kAccumulators], float scale, int row,
+                                           int column, int batch, int half) const {
     // The other half may still be read; with one group a tile there is no other half.
     if (thread == 0) ptx::bulk_wait_read<(kGroups > 1 ? 1 : 0)>();
     wait_for_all();
@@ -65,9 +82,8 @@ struct Sm90DenseStore {
       std::uint32_t words[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        words[i] =
-            pack_pair(epilogue.d.type, static_cast<float>(sums[4 * j + 2 * i]) * epilogue.alpha,
-                      static_cast<float>(sums[4 * j + 2 * i + 1]) * epilogue.alpha);
+        words[i] = pack_pair(epilogue.d.type, static_cast<float>(sums[4 * j + 2 * i]) * scale,
+                             static_cast<float>(sums[4 * j + 2 * i + 1]) * scale);
       }
       ptx::store_matrices(to + swizzled_offset<128>(matrix_row, j + matrix / 2), words[0], words[1],
                           words[2], words[3]);
@@ -108,12 +124,12 @@ struct Sm90DenseStore {
     }
   }
 
-  __device__ __forceinline__ void store_32(const Sum (&sums)[kAccumulators], int row, int column,
-                                           int batch) const {
+  __device__ __forceinline__ void store_32(const Sum (&sums)[kAccumulators], float scale, int row,
+                                           int column, int batch) const {
     if (thread == 0) ptx::bulk_wait_read<0>();
     wait_for_all();
     if (std::is_same_v<Sum, float> || epilogue.d.type != base::DType::i32)
-      leave_words(sums, [&](Sum v) { return static_cast<float>(v) * epilogue.alpha; });
+      leave_words(sums, [&](Sum v) { return static_cast<float>(v) * scale; });
     else
       leave_words(sums, [](Sum v) { return v; });
     ptx::fence_proxy_async();

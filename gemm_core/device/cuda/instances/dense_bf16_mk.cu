@@ -2,16 +2,15 @@
 
 namespace gemm_core::cuda {
 
-// Large products, which multiply as fast as the tensor cores do; narrower ones, which wait for
-// memory.
-extern const DenseInstance kDenseBF16MK[3];
-const DenseInstance kDenseBF16MK[3] = {
+extern const DenseInstance kDenseBF16MK[2];
+const DenseInstance kDenseBF16MK[2] = {
+    // Large products: the least shared memory and L2 for what it multiplies.
     dense_instance<base::bf16_t, false, true,
                    Sm90DenseTile{.m = 128, .n = 256, .stages = 4, .cluster = 2}>(
         "bf16_mk_128x256_c2"),
+    // Short sums, few columns, many nodes: one tile is stored while the next is multiplied.
     dense_instance<base::bf16_t, false, true,
-                   Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .cluster = 1}>("bf16_mk_128x128"),
-    dense_instance<base::bf16_t, false, true,
-                   Sm90DenseTile{.m = 128, .n = 64, .stages = 8, .cluster = 1}>("bf16_mk_128x64")};
+                   Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .alternates = true}>(
+        "bf16_mk_128x128")};
 
 }  // namespace gemm_core::cuda

@@ -10,7 +10,8 @@ const DenseInstance kDenseFP8[6] = {
                    Sm90DenseTile{.m = 128, .n = 256, .stages = 4, .cluster = 2}>(
         "e4m3_kk_128x256_c2"),
     dense_instance<base::e4m3_t, true, true,
-                   Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .cluster = 1}>("e4m3_kk_128x128"),
+                   Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .alternates = true}>(
+        "e4m3_kk_128x128"),
     dense_instance<base::e4m3_t, true, true,
                    Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .cluster = 2, .promotes = true}>(
         "e4m3_kk_128x128_c2_promoted"),
@@ -18,7 +19,8 @@ const DenseInstance kDenseFP8[6] = {
                    Sm90DenseTile{.m = 128, .n = 256, .stages = 4, .cluster = 2}>(
         "e5m2_kk_128x256_c2"),
     dense_instance<base::e5m2_t, true, true,
-                   Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .cluster = 1}>("e5m2_kk_128x128"),
+                   Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .alternates = true}>(
+        "e5m2_kk_128x128"),
     dense_instance<base::e5m2_t, true, true,
                    Sm90DenseTile{.m = 128, .n = 128, .stages = 6, .cluster = 2, .promotes = true}>(
         "e5m2_kk_128x128_c2_promoted")};

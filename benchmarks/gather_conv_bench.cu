@@ -1,7 +1,7 @@
 // Times the gathered convolution on CUDA, layer by layer, every compiled configuration that fits,
 // in one order and in planes, and checks each against the SIMT kernel first.
 //   gather_conv_bench [--cells FILE] [--parents N] [--dtype fp16] [--channels 32,64]
-//   [--out-channels ...] [--every]
+//   [--out-channels ...] [--every | --use f16_64x64,f16_64x128]
 // Without a file: procedural surfaces. Times are graph replays of 20 launches, divided; median
 // of 15.
 #include <algorithm>
@@ -29,16 +29,22 @@ struct Options {
   int parents = 0;
   DType dtype = DType::f16;
   std::vector<int> cin{32, 64, 128, 256}, cout;
-  bool every = false;  // every configuration, not only the chosen one
+  bool every = false;            // every configuration, not only the chosen one
+  std::vector<std::string> use;  // these, overlapping launches only, and no time of the reference
 };
 
-std::vector<int> parse_list(const std::string& text) {
-  std::vector<int> values;
+std::vector<std::string> parse_words(const std::string& text) {
+  std::vector<std::string> words;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
-    values.push_back(std::stoi(text.substr(at, comma - at)));
+    words.push_back(text.substr(at, comma - at));
     at = comma + 1;
   }
+  return words;
+}
+std::vector<int> parse_list(const std::string& text) {
+  std::vector<int> values;
+  for (const std::string& word : parse_words(text)) values.push_back(std::stoi(word));
   return values;
 }
 
@@ -60,6 +66,8 @@ Options parse(int argc, char** argv) {
       options.dtype = base::parse_dtype(value);
     else if (name == "--channels")
       options.cin = parse_list(value);
+    else if (name == "--use")
+      options.use = parse_words(value);
     else if (name == "--out-channels")
       options.cout = parse_list(value);
     else
@@ -150,11 +158,12 @@ double microseconds(const gemm_core::cuda::GatherConv& conv, cudaStream_t stream
 
 class Layer {
  public:
-  Layer(const HostMap& map, int cin, int cout, DType dtype, cudaStream_t stream)
+  Layer(const HostMap& map, int cin, int cout, DType dtype, bool is_short, cudaStream_t stream)
       : map_(map),
         cin_(cin),
         cout_(cout),
         dtype_(dtype),
+        is_short_(is_short),
         stream_(stream),
         input_(features(map.inputs, cin, dtype, true)),
         expected_(features(map.rows, cout, dtype, false)),
@@ -189,6 +198,7 @@ class Layer {
       a.partials = partials.data();
     }
     for (const bool overlap : {false, true}) {
+      if (is_short_ && !overlap) continue;
       a.overlap = overlap;
       CUDA_CHECK(cudaMemsetAsync(output_.data.data(), 0xff, output_.data.size(), stream_));
       const gemm_core::cuda::GatherConv conv(a);
@@ -210,6 +220,7 @@ class Layer {
     conv.run(stream_);
     CUDA_CHECK(cudaStreamSynchronize(stream_));
     const bool is_reference = executed == 0;
+    if (is_reference && is_short_) return;
     const double error = is_reference ? 0 : relative_error(output_, expected_);
     const double us = microseconds(conv, stream_);
     const double useful = 2.0 * static_cast<double>(map_.pairs()) * cin_ * cout_ / us * 1e-6;
@@ -225,6 +236,7 @@ class Layer {
   const HostMap& map_;
   int cin_, cout_;
   DType dtype_;
+  bool is_short_;
   cudaStream_t stream_;
   Features input_, expected_, output_;
   gemm_core::cuda::ConvWeights weights_;
@@ -240,18 +252,22 @@ void run(const Options& options) {
   DeviceTable device_single(map, single, stream.get()), device_planes(map, planes, stream.get());
   for (std::size_t i = 0; i < options.cin.size(); ++i) {
     const int cin = options.cin[i], cout = options.cout[i];
-    Layer layer(map, cin, cout, options.dtype, stream.get());
+    Layer layer(map, cin, cout, options.dtype, !options.use.empty(), stream.get());
     const auto chosen = gemm_core::cuda::choose_instance(
         {.compute = options.dtype, .cin = cin, .cout = cout, .rows = map.rows, .taps = map.taps});
     for (const auto* instance : gemm_core::cuda::sm90_instances()) {
-      const bool fits = instance->element == options.dtype && instance->tile_n < cout + 32 &&
-                        instance->tile_n * (cout == 256 ? 4 : 1) >= cout &&
-                        cout % instance->tile_n == 0 &&
-                        (cin % instance->stage_k == 0 || cin > cout);
-      const bool is_chosen = instance == chosen.instance;
-      if (!is_chosen && !(options.every && fits)) continue;
-      if (options.every || !chosen.planes) layer.run(*instance, single, device_single, false);
-      if (options.every || chosen.planes) layer.run(*instance, planes, device_planes, true);
+      const bool is_whole =
+          cout % instance->tile_n == 0 && (cin % instance->stage_k == 0 || cin > cout);
+      const bool fits = is_whole && instance->element == options.dtype &&
+                        instance->tile_n < cout + 32 &&
+                        instance->tile_n * (cout == 256 ? 4 : 1) >= cout;
+      const bool is_used = is_whole && std::find(options.use.begin(), options.use.end(),
+                                                 instance->name) != options.use.end();
+      const bool is_wanted = options.use.empty() ? instance == chosen.instance : is_used;
+      if (!is_wanted && !(options.every && fits)) continue;
+      const bool is_free = options.every || is_used;
+      if (is_free || !chosen.planes) layer.run(*instance, single, device_single, false);
+      if (is_free || chosen.planes) layer.run(*instance, planes, device_planes, true);
     }
   }
 }

@@ -29,6 +29,14 @@ constexpr bool kIsSanitized = true;  // shadow memory counts as data; findings g
 constexpr bool kIsSanitized = false;
 #endif
 
+#if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION) && defined(__clang__)
+// The fuzzer would store the input that it had when the starter was copied from it.
+extern "C" void __sanitizer_set_death_callback(void (*callback)());
+void keep_no_input() { __sanitizer_set_death_callback(nullptr); }
+#else
+void keep_no_input() {}
+#endif
+
 // The starter keeps what this process has in memory when it is copied. A larger process gets a new
 // one for every file.
 constexpr std::uint64_t kMaxKept = 512 << 20;
@@ -122,6 +130,7 @@ void become_starter(int requests) {
     ::signal(fault, SIG_DFL);
   for (const int request : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(request, SIG_IGN);
   Lock::forget_in_child();
+  keep_no_input();
   close_all_but({requests, requests});
   if (const int nothing = ::open("/dev/null", O_RDWR); nothing >= 0) {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

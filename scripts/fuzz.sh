@@ -37,11 +37,11 @@ run_one() {
   mkdir -p "$corpus" "$findings" "$build/logs"
   # A small file must not take much memory: what is allocated at once is limited, HDF5's own tables set how far.
   ASAN_OPTIONS=detect_leaks=$leaks:symbolize=$symbols UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $build/fuzz/fuzz_"$target" -max_total_time="$seconds" \
-    -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=10 -max_len=16384 -print_final_stats=1 \
+    -malloc_limit_mb=16 -rss_limit_mb=1024 -timeout=30 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="$findings/" "$corpus" $(ls -d "$build/seeds/$target" "fuzz/findings/$target" 2>/dev/null) \
     >"$build/logs/$target.log" 2>&1 || status=$?
   local runs
-  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/logs/$target.log")
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/logs/$target.log" | tail -n 1)  # readers that end print theirs
   if [ $status -eq 0 ]; then
     printf '%-10s %12s inputs, nothing found\n' "$target" "$runs"
   else

@@ -260,7 +260,7 @@ void run(const Options& options) {
           cout % instance->tile_n == 0 && (cin % instance->stage_k == 0 || cin > cout);
       const bool fits = is_whole && instance->element == options.dtype &&
                         instance->tile_n < cout + 32 &&
-                        instance->tile_n * (cout == 256 ? 4 : 1) >= cout;
+                        instance->tile_n * (cout > 96 ? 4 : 1) >= cout;
       const bool is_used = is_whole && std::find(options.use.begin(), options.use.end(),
                                                  instance->name) != options.use.end();
       const bool is_wanted = options.use.empty() ? instance == chosen.instance : is_used;

@@ -13,9 +13,9 @@ std::int64_t rounded_up(std::int64_t channels, std::int64_t multiple) {
   return (channels + multiple - 1) / multiple * multiple;
 }
 
-// Values of a 16-byte chunk; the exact path of fp32 has no use for them.
+// Values of a 16-byte chunk.
 std::int64_t chunk_values(base::DType dtype) {
-  return dtype == base::DType::f32 ? 1 : dtype == base::DType::tf32 ? 4 : 8;
+  return dtype == base::DType::f32 || dtype == base::DType::tf32 ? 4 : 8;
 }
 
 const float* upload_constants(std::deque<base::cuda::Buffer<float>>& constants,
@@ -28,8 +28,8 @@ const float* upload_constants(std::deque<base::cuda::Buffer<float>>& constants,
 }
 
 // Output channels that a layer computes: rounded up, with weights of zero, where it fills a buffer
-// of its own, so that a head of any number of classes runs on the matrix cores.
-std::int64_t computed_channels(const PlanStep& step, const Plan& original, base::DType dtype) {
+// of its own, so that a head of any number of classes runs on the kernels with tiles.
+std::int64_t computed_channels(const PlanStep& step, const Plan& original) {
   const std::int64_t channels = step.output.channels;
   const bool fills_buffer =
       original.buffers[static_cast<std::size_t>(step.output.buffer)].channels == channels;
@@ -39,7 +39,7 @@ std::int64_t computed_channels(const PlanStep& step, const Plan& original, base:
   if (step.kind != PlanStep::Kind::convolution || step.groups != 1 || !fills_buffer || has_aux)
     return channels;
   // Chunks of eight values whatever the type: what the kernels store at once.
-  return chunk_values(dtype) == 1 ? channels : rounded_up(channels, 8);
+  return rounded_up(channels, 8);
 }
 
 // Zeros for output channels beyond the layer's and for input channels up to `cin`.
@@ -81,12 +81,13 @@ gemm_core::Epilogue epilogue_of(const PlanStep& step, std::int64_t channels,
 // Channels of the rows that a frame's features are padded to, 0 for none. Padding pays where the
 // first layers could not run on the matrix cores otherwise. There rows fill a span of the gather
 // kernels, not their smallest chunk: rows of 16 bytes with 16 bytes of weights a tap take four
-// times as long (4 -> 32 channels over 96.8k rows: 58 us; 32 -> 32: 15 us).
+// times as long (4 -> 32 channels over 96.8k rows: 58 us; 32 -> 32: 15 us). FMA would multiply the
+// padding, so that fp32 takes chunks.
 std::int64_t padded_input_channels(const Plan& original, base::DType dtype, bool has_wgmma) {
   constexpr std::int64_t kSpanChannels = 32, kMostPaddedToSpan = 8;
   if (original.input.buffer < 0) return 0;
   const auto& buffer = original.buffers[static_cast<std::size_t>(original.input.buffer)];
-  bool fills_span = has_wgmma && chunk_values(dtype) > 1 && buffer.channels <= kMostPaddedToSpan;
+  bool fills_span = has_wgmma && dtype != base::DType::f32 && buffer.channels <= kMostPaddedToSpan;
   for (const PlanStep& step : original.steps) {
     if (step.output.buffer == original.input.buffer) return 0;  // reused for something else later
     const bool reads_input =
@@ -117,12 +118,10 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options)
       voxels->features.size() <= static_cast<std::size_t>(kMaxFeatures)) {
     voxelize = voxels;
   }
-  if (dtype != base::DType::f32) {
-    for (PlanBuffer& buffer : plan.buffers) buffer.channels = rounded_up(buffer.channels, 8);
-  }
+  for (PlanBuffer& buffer : plan.buffers) buffer.channels = rounded_up(buffer.channels, 8);
   for (const PlanStep& step : plan.steps) {
     const bool has_output = step.kind != Kind::to_dense;
-    const std::int64_t channels = has_output ? computed_channels(step, p, dtype) : 0;
+    const std::int64_t channels = has_output ? computed_channels(step, p) : 0;
     weights.emplace_back();
     epilogues.push_back(epilogue_of(step, channels, constants));
     if (step.kind != Kind::convolution) continue;

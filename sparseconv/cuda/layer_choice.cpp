@@ -40,15 +40,13 @@ ConvGeometry scaling(const Level::Part& part) {
 
 }  // namespace
 
-bool FrameRunner::suits_matrix_cores(const PlanStep& step) const {
+bool FrameRunner::suits_tiles(const PlanStep& step) const {
   const std::int64_t bytes = base::bytes(device_plan_.storage);
   const auto is_aligned = [&](const PlanSlice& slice) {
     return slice.channel * bytes % 16 == 0 &&
            plan_.buffers[at(slice.buffer)].channels * bytes % 16 == 0;
   };
-  if (step.groups != 1 || step.taps > gemm_core::kMaxMaskedTaps ||
-      device_plan_.dtype == base::DType::f32)
-    return false;
+  if (step.groups != 1 || step.taps > gemm_core::kMaxMaskedTaps) return false;
   if (!base::cuda::device_info(device_plan_.device).has_wgmma()) return false;
   if (!device_plan_.reads_padded_input(step) && !is_aligned(step.inputs[0])) return false;
   if (!is_aligned(step.output)) return false;
@@ -85,7 +83,7 @@ std::vector<LayerChoice> FrameRunner::choose_layers() const {
   std::vector<bool> planes(plan_.maps.size(), false);
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& step = plan_.steps[s];
-    if (step.kind != Kind::convolution || !suits_matrix_cores(step)) continue;
+    if (step.kind != Kind::convolution || !suits_tiles(step)) continue;
     const std::int64_t cin = device_plan_.weights[s].cin, cout = device_plan_.weights[s].cout;
     choices[s] = gemm_core::cuda::choose_instance({.compute = device_plan_.dtype,
                                                    .cin = cin,

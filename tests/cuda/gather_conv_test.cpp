@@ -242,7 +242,7 @@ TEST(Sm90GatherConv, OverlappingLaunchesSeeTheirPredecessorsResults) {
 }
 
 TEST(ChooseInstance, FindsOneOfTheLayersTypeForEveryShapeInWholeChunks) {
-  for (const DType compute : {DType::f16, DType::bf16, DType::tf32}) {
+  for (const DType compute : {DType::f16, DType::bf16, DType::tf32, DType::f32}) {
     for (const std::int64_t cin : {8, 24, 32, 96, 128, 384}) {
       for (const std::int64_t cout : {8, 16, 32, 64, 96, 128, 192, 256, 512}) {
         for (const std::int64_t rows : {0, 1, 3000, 9000, 50000, 100000}) {
@@ -257,7 +257,9 @@ TEST(ChooseInstance, FindsOneOfTheLayersTypeForEveryShapeInWholeChunks) {
     }
   }
   EXPECT_EQ(gemm_core::cuda::choose_instance({DType::f16, 12, 32, 1000, 27}).instance, nullptr);
-  EXPECT_EQ(gemm_core::cuda::choose_instance({DType::tf32, 6, 32, 1000, 27}).instance, nullptr);
+  for (const DType compute : {DType::tf32, DType::f32}) {
+    EXPECT_EQ(gemm_core::cuda::choose_instance({compute, 6, 32, 1000, 27}).instance, nullptr);
+  }
 }
 
 TEST(Sm90GatherConv, NamesWhatItCannotRun) {

@@ -24,14 +24,24 @@ constexpr Choice kChoices[] = {
     {DType::f16, 96, 0, "128x96", 30000},       {DType::f16, 128, 60000, "128x128", 0},
     {DType::f16, 128, 0, "64x128", 15000},      {DType::f16, 192, 0, "128x96", 30000},
     {DType::f16, kAny, 30000, "128x256", kAny}, {DType::f16, kAny, 5000, "64x256", kAny},
-    {DType::f16, kAny, 0, "64x128", kAny},      {DType::tf32, 32, 0, "64x32", 70000},
-    {DType::tf32, 64, 0, "64x64", 30000},       {DType::tf32, kAny, 0, "64x128", 15000},
+    {DType::f16, kAny, 0, "64x128", kAny},
+
+    {DType::tf32, 32, 0, "64x32", 0},           {DType::tf32, 64, 0, "64x64", 30000},
+    {DType::tf32, 96, 60000, "128x96", kAny},   {DType::tf32, 96, 0, "128x96", 30000},
+    {DType::tf32, 128, 15000, "128x128", kAny}, {DType::tf32, 128, 0, "64x128", kAny},
+    {DType::tf32, 192, 0, "128x96", kAny},      {DType::tf32, kAny, 5000, "64x256", kAny},
+    {DType::tf32, kAny, 0, "64x128", kAny},
+
+    {DType::f32, 32, 0, "64x32", kAny},         {DType::f32, 64, 0, "64x64", kAny},
+    {DType::f32, 96, 0, "64x96", kAny},         {DType::f32, 128, 0, "64x64", kAny},
+    {DType::f32, 192, 0, "64x96", kAny},        {DType::f32, kAny, 0, "64x64", kAny},
 };
 
 const Sm90Instance* find(DType element, const std::string& name) {
   const std::string prefix = element == DType::f16    ? "f16_"
                              : element == DType::bf16 ? "bf16_"
-                                                      : "tf32_";
+                             : element == DType::tf32 ? "tf32_"
+                                                      : "f32_";
   for (const Sm90Instance* instance : sm90_instances()) {
     if (instance->name == prefix + name) return instance;
   }
@@ -49,15 +59,18 @@ int lists_for(const Sm90Instance& instance, std::int64_t cout,
 
 LayerChoice choose_instance(const LayerShape& layer) {
   const auto [compute, cin, cout, rows, taps] = layer;
-  if (cin % (compute == DType::tf32 ? 4 : 8) != 0 || cout % 8 != 0) return {};
+  if (cin % (16 / base::bytes(compute == DType::tf32 ? DType::f32 : compute)) != 0 || cout % 8 != 0)
+    return {};
   const DType rows_of = compute == DType::bf16 ? DType::f16 : compute;  // timed alike
   // One tap a row (pointwise, strided, inverse): narrower tiles fill the machine sooner. 384 -> 256
   // over 8.5k rows: 8.2 us instead of 10.4.
-  if (taps <= 8 && cout > 192 && rows < 30000) return {find(compute, "64x128"), false};
+  if (taps <= 8 && cout > 192 && rows < 30000)
+    return {find(compute, compute == DType::f32 ? "64x64" : "64x128"), false};
   for (const Choice& choice : kChoices) {
     if (choice.element != rows_of || cout > choice.max_cout || rows < choice.min_rows) continue;
     std::string name = choice.name;
-    if (name == "128x96" && cin % 128 == 0) name = "128x96_k128";
+    if (name == "128x96" && rows_of == DType::f16 && cin % 128 == 0) name = "128x96_k128";
+    if (name == "128x96" && rows_of == DType::tf32 && cin % 96 == 0) name = "128x96_k96";
     return {find(compute, name), taps == 27 && rows < choice.planes_below};
   }
   return {};

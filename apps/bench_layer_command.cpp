@@ -92,7 +92,7 @@ BenchResult result_of(const BenchSettings& settings, const sparseconv::KernelMap
   const std::int64_t values = map.input->size() * channels.in + map.output->size() * channels.out;
   BenchResult result{
       .name = map.input == map.output ? "submanifold" : "strided",
-      .dtype = std::string(base::name(settings.type)),
+      .dtype = settings.dtype,
       .threads = threads,
       .voxels = map.output->size(),
       .cin = channels.in,

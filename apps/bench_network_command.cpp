@@ -191,7 +191,7 @@ int bench_network(const Arguments& arguments) {
   const auto work = work_of(model, input.coordinates, static_cast<int>(base::bytes(storage)));
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     BenchResult result{.name = model.name + (cached ? ", maps cached" : ""),
-                       .dtype = std::string(base::name(settings.type)),
+                       .dtype = settings.dtype,
                        .threads = settings.threads[i],
                        .voxels = input.rows(),
                        .cin = model.in_channels(),

@@ -48,6 +48,10 @@ TEST_F(Bench, LayerCountsPresentPairsOnly) {
   EXPECT_NEAR(first["gflop"].get<double>(), 2e-9 * first["pairs"].get<double>() * 64, 1e-12);
   EXPECT_LT(first["pairs"].get<int>(), 500 * 27);
   EXPECT_GE(first["pairs"].get<int>(), 500);
+  EXPECT_EQ(first["dtype"], "fp32");
+  const Json half = bench({"layer", "--input", folder.text("a.bin"), "--channels", "8", "--dtype",
+                           "fp16"});  // named as it was asked for
+  EXPECT_EQ(half["results"][0]["dtype"], "fp16");
 }
 
 TEST_F(Bench, ABoundedNetworkTakesThePointsInsideItsRange) {

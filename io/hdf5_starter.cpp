@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -124,6 +125,32 @@ bool receive_request(int socket, Request& request, Descriptors& descriptors) {
   return is_whole;
 }
 
+// Files that this process had open for writing when it was copied. HDF5 would take a new file with
+// the number (inode) of one of them for that file, so it must let go of them; what it still has to
+// write goes into memory. Their descriptors are closed before.
+void forget_open_files() {
+  const auto open_ids = [](unsigned types) {
+    const ssize_t count = H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), types);
+    std::vector<hid_t> ids(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (!ids.empty())
+      H5Fget_obj_ids(static_cast<hid_t>(H5F_OBJ_ALL), types, ids.size(), ids.data());
+    return ids;
+  };
+  const std::vector<hid_t> files = open_ids(H5F_OBJ_FILE);
+  for (const hid_t file : files) {
+    void* handle = nullptr;
+    if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0) continue;
+    const int descriptor = *static_cast<const int*>(handle);
+    const int memory = ::memfd_create("hdf5", MFD_CLOEXEC);
+    if (memory < 0 || memory == descriptor) continue;
+    ::dup2(memory, descriptor);
+    ::close(memory);
+  }
+  for (const hid_t object : open_ids(H5F_OBJ_ALL & ~static_cast<unsigned>(H5F_OBJ_FILE)))
+    H5Idec_ref(object);
+  for (const hid_t file : files) H5Fclose(file);
+}
+
 // Nothing of what this process does later may show in the starter, nor the other way round.
 void become_starter(int requests) {
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU})
@@ -132,6 +159,7 @@ void become_starter(int requests) {
   Lock::forget_in_child();
   keep_no_input();
   close_all_but({requests, requests});
+  forget_open_files();
   if (const int nothing = ::open("/dev/null", O_RDWR); nothing >= 0) {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
       // The C library and HDF5 complain of damage there.

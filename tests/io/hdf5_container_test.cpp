@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -144,6 +145,31 @@ TEST(Hdf5, ServesSeveralThreads) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// The first reading starts a process that is a copy of this one, the unfinished file included. A
+// later file may get the inode of that one.
+TEST(Hdf5, ReadsFilesThatReuseTheInodeOfOneThatWasBeingWritten) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& name, float value) {
+    io::Hdf5Writer out(folder / name);
+    out.write<float>("/x", std::vector<float>(1000, value), {1000});
+    out.commit();
+  };
+  write("first.h5", 1);
+  {
+    io::Hdf5Writer unfinished(folder / "unfinished.h5");
+    unfinished.write<float>("/x", std::vector<float>(1000, 2.0f), {1000});
+    EXPECT_EQ(io::Hdf5Reader(folder / "first.h5").read<float>("/x")[0], 1);
+    unfinished.commit();
+  }
+  EXPECT_EQ(io::Hdf5Reader(folder / "unfinished.h5").read<float>("/x")[999], 2);
+  std::filesystem::remove(folder / "unfinished.h5");
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = std::to_string(i) + ".h5";
+    write(name, static_cast<float>(i));
+    EXPECT_EQ(io::Hdf5Reader(folder / name).read<float>("/x")[999], static_cast<float>(i));
+  }
 }
 
 TEST(Hdf5, SurvivesTruncationAtEveryByte) {

@@ -42,9 +42,10 @@ struct RowTraits {
   using B = BType;
   using C = CType;
   static constexpr int kM = 1, kN = kColumns, kK = kDepth, kThreads = 1;
-  using ALayout = OneThread<kDepth>::template Strides<1>;                      // m x k
-  using BLayout = OneThread<kDepth, kColumns>::template Strides<kColumns, 1>;  // k fastest, then n
-  using CLayout = OneThread<kColumns>::template Strides<1>;
+  using ALayout = typename OneThread<kDepth>::template Strides<1>;  // m x k
+  using BLayout =
+      typename OneThread<kDepth, kColumns>::template Strides<kColumns, 1>;  // k fastest, then n
+  using CLayout = typename OneThread<kColumns>::template Strides<1>;
 };
 
 // Sixteen rows of A, each k consecutive; B in quads or pairs of k.
@@ -54,10 +55,10 @@ struct TileTraits {
   using B = BType;
   using C = CType;
   static constexpr int kM = 16, kN = 16, kK = kDepth, kThreads = 1;
-  using ALayout = OneThread<kDepth, 16>::template Strides<16, 1>;
+  using ALayout = typename OneThread<kDepth, 16>::template Strides<16, 1>;
   using BLayout =
-      OneThread<kPerWord, 16, kDepth / kPerWord>::template Strides<16, 1, 16 * kPerWord>;
-  using CLayout = OneThread<16, 16>::template Strides<16, 1>;  // rows of C, n fastest
+      typename OneThread<kPerWord, 16, kDepth / kPerWord>::template Strides<16, 1, 16 * kPerWord>;
+  using CLayout = typename OneThread<16, 16>::template Strides<16, 1>;  // rows of C, n fastest
 };
 
 }  // namespace detail
@@ -96,8 +97,8 @@ template <class T, int kMost>
 struct CpuVectorCopy {
   using Element = T;
   static constexpr int kThreads = 1, kElements = kMost;
-  using SourceLayout = OneThread<kMost>::template Strides<1>;
-  using TargetLayout = OneThread<kMost>::template Strides<1>;
+  using SourceLayout = typename OneThread<kMost>::template Strides<1>;
+  using TargetLayout = typename OneThread<kMost>::template Strides<1>;
   template <int kWidth>
   static void call(T* to, const T* from) {
     std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(kWidth));

@@ -195,7 +195,7 @@ void to_dense_gradient(const Coordinates& coordinates, const base::Tensor& gradi
   const std::int64_t channels = to.shape[1];
   const auto& shape = coordinates.spatial_shape();
   ENSURE(shape.has_value(), "to_dense needs a spatial shape");
-  const auto [width, height, depth] = *shape;
+  const std::int64_t width = (*shape)[0], height = (*shape)[1], depth = (*shape)[2];
   const base::Dims expected{coordinates.batch_size(), channels * depth, height, width};
   ENSURE(gradient.shape() == expected, "to_dense: the gradient has shape ",
          base::to_string(gradient.shape()), ", expected ", base::to_string(expected));

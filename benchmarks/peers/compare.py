@@ -75,6 +75,7 @@ def draw(measured, path):
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     works = sorted({(r["name"], r["cin"]) for f in measured for r in f["engines"][0]["results"]},
                    key=lambda w: (w[0], w[1]))
@@ -89,17 +90,27 @@ def draw(measured, path):
                 for r in engine["results"]:
                     if (r["name"], r["cin"]) != (name, cin):
                         continue
-                    curves.setdefault(engine["engine"], []).append((r["voxels"], r["time_ms"]))
+                    curves.setdefault((engine["engine"], "-"), []).append((r["voxels"], r["time_ms"]))
+                    if "kernels_ms" in r and engine is not frame["engines"][0]:
+                        kernels = (engine["engine"] + ", its kernels alone", ":")
+                        curves.setdefault(kernels, []).append((r["voxels"], r["kernels_ms"]))
                     if engine is frame["engines"][0] and r.get("floor_ms"):
                         floor.append((r["voxels"], r["floor_ms"]))
-        for engine, points in curves.items():
-            axis.plot(*zip(*sorted(points)), marker="o", label=engine)
+        colours = {}
+        for (engine, line), points in curves.items():
+            colour = colours.setdefault(engine.split(",")[0], f"C{len(colours)}")
+            axis.plot(*zip(*sorted(points)), line, marker="o", color=colour, label=engine)
         if floor:
             axis.plot(*zip(*sorted(floor)), "k--", label="floor")
         axis.set(xscale="log", yscale="log", xlabel="voxels", ylabel="ms", title=f"{name}, {cin} in")
+        axis.set_xticks(sorted({voxels for points in curves.values() for voxels, _ in points}))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda voxels, _: f"{voxels / 1000:.0f}k"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: f"{ms:g}"))
         axis.grid(True, which="both", alpha=0.3)
-    axes[0][0].legend()
-    figure.tight_layout()
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=len(labels), frameon=False)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
     figure.savefig(path, dpi=120)
 
 

@@ -16,6 +16,33 @@ std::vector<T> copy(const T* from, std::int64_t count) {
   return to;
 }
 
+// Appends `count` values from `begin` on, and -2 for those around them up to `pitch`, which are
+// never written.
+void append_part(std::vector<std::int32_t>& to, const std::int32_t* from, std::int64_t pitch,
+                 std::int64_t begin, std::int64_t count) {
+  const std::size_t at = to.size();
+  to.resize(at + static_cast<std::size_t>(pitch), -2);
+  if (count > 0)
+    CUDA_CHECK(cudaMemcpy(to.data() + at + begin, from + begin,
+                          static_cast<std::size_t>(count) * sizeof(std::int32_t),
+                          cudaMemcpyDeviceToHost));
+}
+
+void copy_order(BuiltMap& map, const gemm_core::GatherTable& table, bool has_planes) {
+  map.plane_begin = copy(table.plane_begin, 5);
+  if (map.plane_begin.empty()) return;
+  const std::int32_t* const begin = map.plane_begin.data();
+  const std::int64_t slots = (std::int64_t{begin[4]} + 127) / 128 * 128;
+  append_part(map.rows, table.rows, map.capacity, 0, slots);
+  map.group_masks = copy(table.group_masks, slots / gemm_core::kSlotGroup);
+  for (int tap = 0; tap < map.taps; ++tap) {
+    const int plane = !has_planes ? 2 : tap % 3 == 0 ? 0 : tap % 3 == 2 ? 1 : 2;
+    const std::int64_t end = plane == 2 ? slots : begin[plane + 1];
+    append_part(map.neighbours, table.neighbours + tap * map.capacity, map.capacity, begin[plane],
+                end - begin[plane]);
+  }
+}
+
 sc::FrameKeys keys_of(const FrameCase& c, const sparseconv::Key* keys) {
   return {.keys = keys,
           .rows = static_cast<std::int64_t>(c.keys.size()),
@@ -36,12 +63,16 @@ BuiltFrame download(const FrameCase& c, const sc::FrameMaps& maps) {
     BuiltMap& map = built.maps.emplace_back();
     map.taps = view.table.taps;
     map.row_capacity = view.row_capacity;
-    map.canonical = copy(view.canonical, map.taps * map.row_capacity);
+    const sc::MapSpec& spec = c.spec.maps[static_cast<std::size_t>(m)];
+    const std::int64_t rows =
+        std::min(built.sizes.rows[static_cast<std::size_t>(spec.output)], map.row_capacity);
+    if (view.canonical != nullptr) {
+      for (int tap = 0; tap < map.taps; ++tap)
+        append_part(map.canonical, view.canonical + tap * map.row_capacity, map.row_capacity, 0,
+                    rows);
+    }
     map.capacity = view.table.capacity;
-    map.neighbours = copy(view.table.neighbours, map.taps * map.capacity);
-    map.rows = copy(view.table.rows, map.capacity);
-    map.plane_begin = copy(view.table.plane_begin, 5);
-    map.group_masks = copy(view.table.group_masks, map.capacity / gemm_core::kSlotGroup);
+    copy_order(map, view.table, spec.order == sc::RowOrder::planes);
   }
   if (const int set = merged_set(c.spec); set >= 0) {
     const sc::MergeView merge = maps.merge(set);

@@ -28,12 +28,18 @@ base::cuda::Buffer<T> on_device(const std::vector<T>& values) {
   return buffer;
 }
 
+// The first `count` values.
+template <class T>
+std::vector<T> on_host(const base::cuda::Buffer<T>& buffer, std::size_t count) {
+  std::vector<T> values(std::min(count, buffer.size()));
+  if (!values.empty())
+    CUDA_CHECK(cudaMemcpy(values.data(), buffer.data(), values.size() * sizeof(T),
+                          cudaMemcpyDeviceToHost));
+  return values;
+}
 template <class T>
 std::vector<T> on_host(const base::cuda::Buffer<T>& buffer) {
-  std::vector<T> values(buffer.size());
-  if (!values.empty())
-    CUDA_CHECK(cudaMemcpy(values.data(), buffer.data(), buffer.nbytes(), cudaMemcpyDeviceToHost));
-  return values;
+  return on_host(buffer, buffer.size());
 }
 
 // The pair lists of a map on the device. `slack`: how many rows more there is room for.
@@ -57,11 +63,14 @@ class DevicePairs {
            scratch_.data()};
   }
   gemm_core::cuda::PairListJob job;
-  std::vector<std::int32_t> inputs() const { return on_host(inputs_); }
-  std::vector<std::int32_t> outputs() const { return on_host(outputs_); }
+  // Of all taps; what lies behind the last block is never written.
+  std::vector<std::int32_t> inputs() const { return on_host(inputs_, index(pairs())); }
+  std::vector<std::int32_t> outputs() const { return on_host(outputs_, index(pairs())); }
   std::vector<std::int32_t> tap_begin() const { return on_host(tap_begin_); }
 
  private:
+  std::int32_t pairs() const { return tap_begin().back(); }
+
   base::cuda::Buffer<std::int32_t> table_, count_, inputs_, outputs_, tap_begin_, scratch_;
 };
 

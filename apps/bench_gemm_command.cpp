@@ -9,7 +9,7 @@
 #include "apps/commands.hpp"
 #include "apps/messages.hpp"
 #include "apps/values.hpp"
-#include "benchmarks/peers/openblas.hpp"
+#include "benchmarks/peers/blas.hpp"
 #include "gemm_core/base/parallel.hpp"
 
 namespace apps {

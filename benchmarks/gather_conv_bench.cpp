@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "benchmarks/peers/openblas.hpp"
+#include "benchmarks/peers/blas.hpp"
 #include "benchmarks/support/settings.hpp"
 #include "benchmarks/support/voxel_frame.hpp"
 #include "gemm_core/base/parallel.hpp"

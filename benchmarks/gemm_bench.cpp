@@ -1,10 +1,12 @@
-// Dense, grouped and fused products on the CPU against OpenBLAS and against each other, in turn, in
-// one run.
+// Dense, grouped and fused products on the CPU against OpenBLAS, BLIS and oneDNN where they are
+// installed (oneDNN takes its threads from OMP_NUM_THREADS) and against each other, in turn, in one
+// run.
 //   gemm_bench [threads = 1] [rounds = 9] [wall|cpu = wall]
 #include <cstdio>
+#include <memory>
 #include <string>
 
-#include "benchmarks/peers/openblas.hpp"
+#include "benchmarks/peers/blas.hpp"
 #include "benchmarks/support/settings.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/device/gemm.hpp"
@@ -50,18 +52,31 @@ void report(const char* what, double flop, double seconds, const Settings& s) {
               flop / seconds * 1e-9, 100 * flop / seconds / s.peak);
 }
 
-void bench_dense(std::int64_t m, std::int64_t n, std::int64_t k, const benchmarks::OpenBlas& blas,
+using Peers = std::vector<std::unique_ptr<benchmarks::BlasPeer>>;
+
+template <class... Peer>
+Peers installed(const Settings& s) {
+  Peers peers;
+  (peers.push_back(std::make_unique<Peer>()), ...);
+  std::erase_if(peers, [](const auto& peer) { return !peer->found(); });
+  for (const auto& peer : peers) peer->set_threads(s.threads);
+  return peers;
+}
+
+void bench_dense(std::int64_t m, std::int64_t n, std::int64_t k, const Peers& peers,
                  const Settings& s) {
   Product p(m, n, k);
   p.initialize(p.arguments());
   std::vector<std::function<void()>> contenders{[&] { p.gemm.run(); }};
-  if (blas.found())
-    contenders.push_back([&] { blas.sgemm_nt(m, n, k, p.a.data(), p.b.data(), p.d.data()); });
+  for (const auto& peer : peers) {
+    contenders.push_back([&] { peer->sgemm_nt(m, n, k, p.a.data(), p.b.data(), p.d.data()); });
+  }
   const auto seconds = benchmarks::best_seconds(contenders, s.rounds, s.clock);
   const std::string name =
       "gemm " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
   report(name.c_str(), 2.0 * static_cast<double>(m * n * k), seconds[0], s);
-  if (blas.found()) std::printf(", %.3f x OpenBLAS", seconds[1] / seconds[0]);
+  for (std::size_t i = 0; i < peers.size(); ++i)
+    std::printf(", %.3f x %s", seconds[1 + i] / seconds[0], peers[i]->name());
   std::printf("\n");
 }
 
@@ -88,18 +103,21 @@ void bench_grouped(std::int64_t channels, const Settings& s) {
   std::printf(", %.3f x one product\n", seconds[1] / seconds[0]);
 }
 
-void bench_fused(std::int64_t k, const Settings& s) {
+// With a residual, whose bytes are read beside everything that the plain product reads and writes,
+// or without.
+void bench_fused(std::int64_t k, bool adds, const Settings& s) {
   Product plain(50000, 128, k), fused(50000, 128, k);
   const auto scale = random_values(128), residual = random_values(50000 * 128);
   GemmArguments g = fused.arguments();
-  g.epilogue.scale_shift(scale.data(), scale.data())
-      .add({residual.data(), DType::f32, {}, {50000, 128}, {128, 1}})
-      .activate(gemm_core::Activation::relu);
+  g.epilogue.scale_shift(scale.data(), scale.data());
+  if (adds) g.epilogue.add({residual.data(), DType::f32, {}, {50000, 128}, {128, 1}});
+  g.epilogue.activate(gemm_core::Activation::relu);
   plain.initialize(plain.arguments());
   fused.initialize(g);
   const auto seconds = benchmarks::best_seconds(
       {[&] { fused.gemm.run(); }, [&] { plain.gemm.run(); }}, s.rounds, s.clock);
-  const std::string name = "scale, shift, add, relu, K = " + std::to_string(k);
+  const std::string name = std::string(adds ? "scale, shift, add, relu" : "scale, shift, relu") +
+                           ", K = " + std::to_string(k);
   report(name.c_str(), 2.0 * 50000 * 128 * static_cast<double>(k), seconds[0], s);
   std::printf(", %.3f x the plain product's time\n", seconds[0] / seconds[1]);
 }
@@ -112,14 +130,15 @@ int main(int argc, char** argv) {
   s.peak = gemm_core::measure_fma_peak(s.threads);
   std::printf("%s, %d threads: peak %.1f GFLOP/s\n", gemm_core::cpu_instruction_set(), s.threads,
               s.peak * 1e-9);
-  const benchmarks::OpenBlas blas;
-  if (blas.found()) blas.set_threads(s.threads);
+  const Peers peers = installed<benchmarks::OpenBlas, benchmarks::Blis, benchmarks::OneDnnSgemm>(s);
   base::Threads(s.threads).run([&] {
-    bench_dense(2048, 2048, 2048, blas, s);
-    for (const std::int64_t c : {64, 96, 128}) bench_dense(100000, c, 27 * c, blas, s);
-    bench_dense(100000, 256, 256, blas, s);
+    bench_dense(2048, 2048, 2048, peers, s);
+    for (const std::int64_t c : {64, 96, 128}) bench_dense(100000, c, 27 * c, peers, s);
+    bench_dense(100000, 256, 256, peers, s);
     for (const std::int64_t c : {64, 128, 256}) bench_grouped(c, s);
-    for (const std::int64_t k : {64, 256, 1024}) bench_fused(k, s);
+    for (const bool adds : {false, true}) {
+      for (const std::int64_t k : {64, 256, 1024}) bench_fused(k, adds, s);
+    }
   });
   return 0;
 }

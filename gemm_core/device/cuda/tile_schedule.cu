@@ -21,32 +21,46 @@ struct Jobs {
 struct Shared {
   int begin[kKeys + 1];  // tiles of a key stand at order[begin[key]...]
   int cursor[kKeys];
-  int sums[2][kWarps];
-  unsigned long long scans[kWarps];
+  int sums[2][3]
+          [kWarps];  // of the warps; calls alternate between the two, so that one barrier does
 };
 
-// Sum over the block, known to every thread; one barrier. Calls must alternate `slot`.
-__device__ int block_sum(int value, Shared& shared, int slot) {
-  const int warp_sum = __reduce_add_sync(~0u, value);
-  if (threadIdx.x % 32 == 0) shared.sums[slot][threadIdx.x / 32] = warp_sum;
+// Sums over the block, known to every thread; one barrier.
+__device__ void block_sums(int (&value)[3], Shared& shared, int& turn) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  turn ^= 1;
+#pragma unroll
+  for (int& v : value) {
+    v = __reduce_add_sync(~0u, v);
+    if (lane == 0) shared.sums[turn][&v - value][warp] = v;
+  }
   __syncthreads();
-  return __reduce_add_sync(~0u, shared.sums[slot][threadIdx.x % 32]);
+#pragma unroll
+  for (int& v : value) v = __reduce_add_sync(~0u, shared.sums[turn][&v - value][lane]);
 }
 
-// Sum over the threads before this one.
-__device__ unsigned long long block_exclusive_sum(unsigned long long value, Shared& shared) {
+// Of the threads before this one: the sum of `count`, and how many have `flag`; one barrier.
+struct Before {
+  int count, flags;
+};
+__device__ Before block_before(int count, bool flag, Shared& shared, int& turn) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  unsigned long long inclusive = value;
+  turn ^= 1;
+  int inclusive = count;
   for (int step = 1; step < 32; step *= 2) {
-    const unsigned long long before = __shfl_up_sync(~0u, inclusive, step);
+    const int before = __shfl_up_sync(~0u, inclusive, step);
     if (lane >= step) inclusive += before;
   }
-  if (lane == 31) shared.scans[warp] = inclusive;
+  const unsigned flags = __ballot_sync(~0u, flag);
+  if (lane == 31) {
+    shared.sums[turn][0][warp] = inclusive;
+    shared.sums[turn][1][warp] = __popc(flags);
+  }
   __syncthreads();
-  unsigned long long warps_before = lane < warp ? shared.scans[lane] : 0;
-  for (int step = 16; step > 0; step /= 2) warps_before += __shfl_xor_sync(~0u, warps_before, step);
-  __syncthreads();
-  return warps_before + inclusive - value;
+  const bool is_before = lane < warp;
+  const int counts = __reduce_add_sync(~0u, is_before ? shared.sums[turn][0][lane] : 0);
+  const int others = __reduce_add_sync(~0u, is_before ? shared.sums[turn][1][lane] : 0);
+  return {counts + inclusive - count, others + __popc(flags & ((1u << lane) - 1))};
 }
 
 struct TileInfo {
@@ -108,32 +122,58 @@ __global__ void __launch_bounds__(kThreads) tile_schedule_lpt(const __grid_const
   const bool is_list = threadIdx.x < job.lists;
   TileRecord* const list = job.records + static_cast<std::int64_t>(threadIdx.x) * job.pitch;
   constexpr int kNever = 1 << 28;
-  int load = is_list ? 0 : kNever, count = 0, slot = 0;
-  int highest = 0;  // no load is above it
+  int load = is_list ? 0 : kNever, count = 0, turn = 0;
+  int sum = 0;  // of all loads
   for (int key = 0; key < kKeys; ++key) {
     const int first = shared.begin[key], left = shared.begin[key + 1] - first;
     if (left == 0) continue;
     const int cost = kMaxCost - key % (kMaxCost + 1);
-    int low = 0,
-        high = highest + (left / job.lists + 2) * cost;  // jobs at low <= left < jobs at high
+    // Jobs at low <= left < jobs at high. No load is further below the mean than the longest job,
+    // and levels take at least (level - mean) / cost jobs a list.
+    int low = max(0, sum / job.lists - kMaxCost - 1), jobs_at_low = 0;
+    int high = (sum + left * cost) / job.lists + 1;
     while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      const int jobs_there =
-          block_sum(is_list ? jobs_below(load, middle, cost) : 0, shared, slot ^= 1);
-      (jobs_there <= left ? low : high) = middle;
+      const int step = (high - low + 3) / 4;
+      int jobs[3];
+#pragma unroll
+      for (int i = 0; i < 3; ++i)
+        jobs[i] = is_list ? jobs_below(load, low + (i + 1) * step, cost) : 0;
+      block_sums(jobs, shared, turn);
+      int next = low;
+#pragma unroll
+      for (int i = 0; i < 3; ++i) {
+        if (jobs[i] > left) continue;
+        next = low + (i + 1) * step;
+        jobs_at_low = jobs[i];
+      }
+      low = next;
+      high = min(high, low + step);
     }
     int mine = is_list ? jobs_below(load, low, cost) : 0;
     const bool is_lowest = is_list && load + mine * cost == low;
-    const unsigned long long before =
-        block_exclusive_sum(static_cast<unsigned long long>(is_lowest) << 32 | mine, shared);
-    const int over = left - block_sum(mine, shared, slot ^= 1);
-    const int lowest_before = static_cast<int>(before >> 32);
-    const int offset = static_cast<int>(before & 0xffffffffu) + min(lowest_before, over);
-    mine += is_lowest && lowest_before < over ? 1 : 0;
-    for (int i = 0; i < mine; ++i)
-      list[count++] = describe(job, plane, job.order[first + offset + i]).record;
+    const Before before = block_before(mine, is_lowest, shared, turn);
+    const int over = left - jobs_at_low;
+    const int begins = first + before.count + min(before.flags, over);
+    mine += is_lowest && before.flags < over ? 1 : 0;
+    // Where the tile stands in `order`; what it is comes last, so that nobody waits for it here.
+    for (int i = 0; i < mine; ++i) list[count++].slot = begins + i;
     load += mine * cost;
-    highest = high + cost;
+    sum += left * cost;
+  }
+  constexpr int kBatch = 4;  // tiles whose loads are under way together
+  for (int at = 0; at < count; at += kBatch) {
+    int tile[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) tile[i] = list[min(at + i, count - 1)].slot;
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) tile[i] = job.order[tile[i]];
+    TileRecord record[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) record[i] = describe(job, plane, tile[i]).record;
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (at + i < count) list[at + i] = record[i];
+    }
   }
   if (is_list) {
     list[count] = TileRecord{};

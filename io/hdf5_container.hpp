@@ -104,7 +104,10 @@ class Hdf5Writer {
   void set_attribute(const std::string& object, const std::string& name,
                      const std::vector<std::string>& texts);
   void create_group(const std::string& path);  // missing parents too; existing is fine
-  void commit();
+  // synced: the file, then its name, are on the disk when it returns, so that not even a loss of
+  // power leaves less than what stood there before.
+  enum class Commit : std::uint8_t { renamed, synced };
+  void commit(Commit how = Commit::renamed);
 
  private:
   struct Impl;

@@ -1,4 +1,9 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "io/hdf5_container.hpp"
 #include "io/hdf5_handle.hpp"
@@ -23,6 +28,17 @@ Handle make_space(const std::vector<hsize_t>& extents) {
                H5Sclose);
   if (!space.valid()) hdf5::fail("cannot make a data space");
   return space;
+}
+
+// Waits until what was written has reached the disk. False, with errno, where that fails.
+bool sync_to_disk(const std::filesystem::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool is_synced = ::fsync(descriptor) == 0;
+  const int reason = errno;
+  ::close(descriptor);
+  errno = reason;
+  return is_synced;
 }
 
 Handle make_text_type() {
@@ -203,7 +219,7 @@ void Hdf5Writer::create_group(const std::string& path) {
   }
 }
 
-void Hdf5Writer::commit() {
+void Hdf5Writer::commit(Commit how) {
   const Lock lock;
   ENSURE(!impl_->temporary.empty(), "HDF5: commit called twice");
   const bool flushed = H5Fflush(impl_->file, H5F_SCOPE_GLOBAL) >= 0;
@@ -212,6 +228,11 @@ void Hdf5Writer::commit() {
     impl_->discard();
     base::fail("HDF5: cannot finish writing", reason.empty() ? "" : ": ", reason);
   }
+  if (how == Commit::synced && !sync_to_disk(impl_->temporary, O_RDONLY)) {
+    const std::string failure = std::generic_category().message(errno);
+    impl_->discard();
+    base::fail("cannot write to the disk: ", failure);
+  }
   std::error_code error;
   std::filesystem::rename(impl_->temporary, impl_->target, error);
   if (error) {
@@ -219,6 +240,11 @@ void Hdf5Writer::commit() {
     base::fail("cannot rename the finished file: ", error.message());
   }
   impl_->temporary.clear();
+  if (how == Commit::synced) {
+    // The file is whole under its name; some file systems cannot sync a folder.
+    const std::filesystem::path folder = impl_->target.parent_path();
+    sync_to_disk(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  }
 }
 
 }  // namespace io

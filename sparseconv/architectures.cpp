@@ -18,6 +18,7 @@ constexpr Architecture kArchitectures[] = {
     {"minkunet34", detail::minkunet34},
     {"minkunet42", detail::minkunet42},
     {"spunet", detail::spunet},
+    {"streetunet", detail::streetunet},
     {"second", detail::second, &kKitti},
     {"voxelresnet8x", detail::voxelresnet8x, &kWaymo},
     {"centerpoint", detail::voxelresnet8x, &kNuScenes},

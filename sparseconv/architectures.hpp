@@ -40,6 +40,7 @@ Drawing minkunet18(const Blueprint&);
 Drawing minkunet34(const Blueprint&);
 Drawing minkunet42(const Blueprint&);
 Drawing spunet(const Blueprint&);
+Drawing streetunet(const Blueprint&);
 Drawing second(const Blueprint&);
 Drawing voxelresnet8x(const Blueprint&);
 Drawing voxelnext(const Blueprint&);

@@ -16,6 +16,7 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/frame_steps.cpp
   cuda/layer_choice.cpp
   cuda/loss_kernels.cu
+  cuda/lovasz_kernels.cu
   cuda/move_gradients.cu
   cuda/norm_gradients.cu
   cuda/norm_kernels.cu

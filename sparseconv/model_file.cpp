@@ -76,7 +76,7 @@ void write_model(io::Hdf5Writer& file, const Model& model, base::DType weights) 
 void save_model(const std::filesystem::path& path, const Model& model, base::DType weights) {
   io::Hdf5Writer file(path);
   write_model(file, model, weights);
-  file.commit();
+  file.commit(io::Hdf5Writer::Commit::synced);
 }
 
 }  // namespace sparseconv

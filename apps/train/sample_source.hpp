@@ -34,10 +34,12 @@ class SampleSource {
 // augmented).
 std::unique_ptr<SampleSource> make_file_source(std::vector<LabelledFile> files, ClassMap map,
                                                SampleOptions options);
-// `scans` streets an epoch that no other epoch has, each from another seed: sensor, weather and
-// layout drawn at random. Not augmented: the same streets in every epoch.
-std::unique_ptr<SampleSource> make_simulator_source(std::int64_t scans, ClassMap map,
-                                                    SampleOptions options);
+// `scans` streets an epoch, each from another seed: sensor, weather and layout drawn at random. A
+// street is simulated once, kept in memory and used in `uses` epochs in a row, augmented anew in
+// each; a share of 1 / uses of the positions gets a new one in every epoch. With one use no epoch
+// has a street that another has. Not augmented: the same streets in every epoch.
+std::unique_ptr<SampleSource> make_simulator_source(std::int64_t scans, std::int64_t uses,
+                                                    ClassMap map, SampleOptions options);
 
 // Labels of the simulator as classes: 1 road ... 10 pole; 0 is ignored.
 ClassMap simulator_classes();

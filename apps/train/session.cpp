@@ -45,7 +45,7 @@ struct TrainSession::Epoch {
   explicit Epoch(std::int64_t classes) : confusion(classes) {}
   std::int64_t number = 0;  // from 1
   std::int64_t steps = 0, voxels = 0, labelled = 0;
-  double loss = 0, rate = 0;
+  double loss = 0, rate = 0, step_ms = 0;
   Confusion confusion;
   Clock::time_point start = Clock::now();
 
@@ -55,6 +55,7 @@ struct TrainSession::Epoch {
     labelled += report.labelled;
     loss += report.loss;
     rate = report.learning_rate;
+    step_ms += report.maps_ms + report.forward_ms + report.backward_ms + report.update_ms;
     confusion.add(batch.labels, report.predictions);
   }
 };
@@ -127,10 +128,10 @@ void TrainSession::report_progress(const Epoch& epoch, double loss) const {
                       static_cast<double>(std::max<std::int64_t>(1, epoch.steps));
   report_note(fmt::format(
       "epoch {}/{} step {}/{} loss {:.4f} mIoU {:.3f} accuracy {:.3f} rate {:.2e} {:.0f}k voxels/s "
-      "left {}",
+      "busy {:.0f}% left {}",
       epoch.number, settings_.epochs, steps_done_, all, loss, epoch.confusion.mean_iou(),
       epoch.confusion.accuracy(), epoch.rate, static_cast<double>(epoch.voxels) / seconds / 1000,
-      clock_text(left)));
+      epoch.step_ms / 10 / seconds, clock_text(left)));
 }
 
 // Voxels of the validation scans, through the engine that users run.
@@ -180,6 +181,7 @@ void TrainSession::finish_epoch(const Epoch& epoch) {
              {"rate", epoch.rate},
              {"steps", steps_done_},
              {"voxels_per_second", static_cast<double>(epoch.voxels) / std::max(1e-9, seconds)},
+             {"busy", epoch.step_ms / 1000 / std::max(1e-9, seconds)},
              {"iou", std::move(ious)}});
   report_note(fmt::format("epoch {}/{} done in {}: loss {:.4f}, {} mIoU {:.3f}, accuracy {:.3f}",
                           epoch.number, settings_.epochs, clock_text(seconds), loss,

@@ -67,6 +67,7 @@ void read_data(const Arguments& arguments, TrainSettings& settings) {
   settings.validation = arguments.text("validation");
   settings.validation_share = number_option(arguments, "validation-share", 0.1, 0, 0.9);
   settings.scans = integer_option(arguments, "scans", 500, 1, 100000000);
+  settings.uses = integer_option(arguments, "uses", 1, 1, 1000000);
   settings.validation_scans = integer_option(arguments, "validation-scans", 24, 0, 100000);
   settings.is_augmented = arguments.text("augment") != "none";
   if (settings.is_augmented) settings.augment = augment_options(arguments.text("augment"));
@@ -129,6 +130,7 @@ std::string signature_of(const Arguments& arguments) {
                              "data",
                              "classes",
                              "scans",
+                             "uses",
                              "augment",
                              "validation-share",
                              "epochs",
@@ -169,6 +171,9 @@ void add_train_options(Command& command) {
   add("validation", text(), "folder to validate on (default: a share of --data)");
   add("validation-share", text(), "share of the files that is kept to validate (0.1)");
   add("scans", text(), "simulated scans an epoch (500)");
+  add("uses", text(),
+      "epochs in a row that a simulated street is used in, augmented anew (1); --scans are kept in "
+      "memory where it is more, about 1.5 MB each");
   add("validation-scans", text(), "simulated scans to validate on (24)");
   add("augment", text(), "none, or changes to the preset: rotation=180,scale=0.1,paste=3,...");
   add("epochs", text(), "how often the data is gone through");

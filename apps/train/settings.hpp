@@ -24,6 +24,7 @@ struct TrainSettings {
   std::string classes;           // class map; "": the simulator's, or the model's ids
   double validation_share = 0.1;
   std::int64_t scans = 500, validation_scans = 24;  // of the simulator: an epoch, and to validate
+  std::int64_t uses = 1;                            // epochs in a row that a street is used in
   sparseconv::training::AugmentOptions augment;
   bool is_augmented = true;
 

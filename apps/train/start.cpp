@@ -101,7 +101,8 @@ std::unique_ptr<SampleSource> training_source(const TrainSettings& settings, con
                                               const InstanceBank* bank) {
   SampleOptions options = sample_options(settings, input);
   options.bank = bank;
-  if (settings.is_simulated()) return make_simulator_source(settings.scans, map, options);
+  if (settings.is_simulated())
+    return make_simulator_source(settings.scans, settings.uses, map, options);
   return make_file_source(parts.training, map, options);
 }
 
@@ -113,7 +114,7 @@ std::unique_ptr<SampleSource> validation_source(const TrainSettings& settings,
   if (!settings.is_simulated() || !settings.validation.empty())
     return make_file_source(parts.validation, map, options);
   options.seed = ~settings.seed;  // streets that training never sees
-  return make_simulator_source(settings.validation_scans, map, options);
+  return make_simulator_source(settings.validation_scans, 1, map, options);
 }
 
 void fill_bank(InstanceBank& bank, const std::vector<LabelledFile>& files, const ClassMap& map) {

@@ -6,6 +6,7 @@
 
 #include "sparseconv/cuda/device_tape.hpp"
 #include "sparseconv/cuda/loss_kernels.hpp"
+#include "sparseconv/cuda/lovasz_kernels.hpp"
 #include "sparseconv/cuda/room.hpp"
 #include "sparseconv/training/losses.hpp"
 
@@ -90,6 +91,7 @@ class CudaTrainer final : public training::DeviceTrainer {
     const bool is_f16 = tape_.storage() == DType::f16;
     constexpr double kSmaller = 1.0 / 16, kLeast = 1.0 / 65536;
     scale_ = is_f16 && weight > 1 ? std::exp2(std::floor(std::log2(weight))) : 1.0;
+    if (is_f16) scale_ = std::min(scale_, most_for_lovasz());
     for (bool has_begun = true;; has_begun = false, scale_ *= kSmaller) {
       run_once(input, labels, weight, has_begun, report);
       const bool is_over = is_f16 && std::isfinite(report.loss) &&
@@ -164,18 +166,33 @@ class CudaTrainer final : public training::DeviceTrainer {
   }
 
  private:
-  // The sum of the labels' weights; counts them.
+  // The sum of the labels' weights; counts them, each class's too.
   double weight_of(std::span<const std::int32_t> labels, std::int64_t rows,
-                   training::StepReport& report) const {
+                   training::StepReport& report) {
     training::check_labels(labels, rows, tape_.plan().outputs[output_].channels);
     const auto& weights = options_.loss.class_weights;
+    positives_.assign(at(tape_.plan().outputs[output_].channels), 0);
     double weight = 0;
     for (const std::int32_t label : labels) {
       if (label == kIgnore) continue;
       ++report.labelled;
+      ++positives_[at(label)];
       weight += weights.empty() ? 1.0 : weights[at(label)];
     }
     return weight;
+  }
+
+  // A row of a rare class may have the whole derivative of that class's loss.
+  double most_for_lovasz() const {
+    constexpr double kMost = 1024;
+    std::int64_t present = 0, fewest = INT64_MAX;
+    for (const std::int64_t n : positives_) {
+      present += n > 0 ? 1 : 0;
+      if (n > 0) fewest = std::min(fewest, n);
+    }
+    if (options_.loss.lovasz_weight == 0 || present == 0) return HUGE_VAL;
+    const double most = kMost * static_cast<double>(present * fewest) / options_.loss.lovasz_weight;
+    return std::max(1.0, std::exp2(std::floor(std::log2(most))));
   }
 
   // `has_begun`: the tape is on its way forward.
@@ -191,8 +208,7 @@ class CudaTrainer final : public training::DeviceTrainer {
       reserve(tape_.output_rows(output_).bound);
       std::copy(labels.begin(), labels.end(), host_labels_.data());
       send_async(labels_.data(), host_labels_.data(), rows);
-      launch_loss(weight);
-      if (options_.loss.lovasz_weight > 0) replace_loss(labels, report);
+      launch_loss(rows, weight);
       tape_.backward();
       square_sum(tape_.gradients().data(), count, norm_scratch_.data(), norm, stream);
       fetch_async(host_norm_.data(), norm, 1);
@@ -206,48 +222,33 @@ class CudaTrainer final : public training::DeviceTrainer {
       loss += host_sums_.data()[b].loss;
       report.correct += host_sums_.data()[b].correct;
     }
-    if (options_.loss.lovasz_weight == 0) report.loss = weight > 0 ? loss / weight : 0;
+    report.loss = weight > 0 ? loss / weight : 0;
+    if (options_.loss.lovasz_weight > 0)
+      report.loss += options_.loss.lovasz_weight * lovasz_.loss();
   }
 
-  void launch_loss(double weight) {
+  void launch_loss(std::int64_t labels, double weight) {
     const RowCount rows = tape_.output_rows(output_);
+    const double lovasz_weight = options_.loss.lovasz_weight;
+    if (lovasz_weight > 0) {
+      base::ConstTensorView logits = tape_.output(output_);
+      logits.shape[0] = labels;
+      lovasz_.enqueue(logits, labels_.data(), positives_, tape_.stream());
+    }
+    const bool has_lovasz = lovasz_weight > 0 && lovasz_.present() > 0;
     cross_entropy({.logits = tape_.output(output_),
                    .labels = labels_.data(),
                    .class_weights = class_weights_.size() > 0 ? class_weights_.data() : nullptr,
                    .label_smoothing = static_cast<float>(options_.loss.label_smoothing),
                    .focal_gamma = static_cast<float>(options_.loss.focal_gamma),
+                   .lovasz = has_lovasz ? lovasz_.derivatives() : nullptr,
+                   .lovasz_pitch = labels,
+                   .lovasz_scale = static_cast<float>(
+                       has_lovasz ? lovasz_weight * scale_ / lovasz_.present() : 0),
                    .gradient_scale = static_cast<float>(weight > 0 ? scale_ / weight : 0),
                    .gradient = tape_.output_gradient(output_),
                    .predictions = predictions_.data()},
                   rows, sums_.data(), tape_.stream());
-  }
-
-  // With a Lovasz term, which sorts, the host computes the loss.
-  void replace_loss(std::span<const std::int32_t> labels, training::StepReport& report) {
-    const base::ConstTensorView stored = tape_.output(output_);
-    const auto rows = static_cast<std::int64_t>(labels.size()), classes = stored.shape[1];
-    const auto bytes = at(base::bytes(stored.dtype)), line = bytes * at(classes);
-    const auto pitch = bytes * at(stored.stride[0]);
-    std::vector<std::uint8_t> raw(line * at(rows));
-    CUDA_CHECK(cudaStreamSynchronize(tape_.stream()));
-    if (rows == 0) return;
-    CUDA_CHECK(
-        cudaMemcpy2D(raw.data(), line, stored.data, pitch, line, at(rows), cudaMemcpyDeviceToHost));
-    auto logits = base::Tensor::empty({rows, classes}, DType::f32);
-    auto gradient = base::Tensor::empty({rows, classes}, DType::f32);
-    base::visit_dtype<float, base::half_t, base::bf16_t>(stored.dtype, "loss", [&]<class T>() {
-      auto* values = reinterpret_cast<T*>(raw.data());
-      for (std::int64_t i = 0; i < rows * classes; ++i)
-        logits.data<float>()[i] = static_cast<float>(values[i]);
-      report.loss =
-          training::class_loss(options_.loss, std::as_const(logits).view(), labels, gradient.view())
-              .loss;
-      for (std::int64_t i = 0; i < rows * classes; ++i)
-        values[i] = T(static_cast<float>(gradient.data<float>()[i] * scale_));
-    });
-    CUDA_CHECK(cudaMemcpy2D(tape_.output_gradient(output_).data, pitch, raw.data(), line, line,
-                            at(rows), cudaMemcpyHostToDevice));
-    CUDA_CHECK(cudaDeviceSynchronize());
   }
 
   void reserve(std::int64_t rows) {
@@ -277,6 +278,8 @@ class CudaTrainer final : public training::DeviceTrainer {
   int device_;
   DeviceTape tape_;
   double scale_ = 1;  // of the gradients of the last run()
+  LovaszLoss lovasz_;
+  std::vector<std::int64_t> positives_;  // rows of each class
   base::cuda::Buffer<float> first_, second_, average_, class_weights_;
   base::cuda::Buffer<std::uint8_t> decays_;
   base::cuda::Buffer<double> norm_scratch_;  // and the sum behind it

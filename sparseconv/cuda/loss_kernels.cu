@@ -10,6 +10,9 @@ struct Params {
   const std::int32_t* labels;
   const float* class_weights;
   float smoothing, gamma, scale;
+  const float* lovasz;
+  std::int64_t lovasz_pitch;
+  float lovasz_scale;
   std::int32_t* predictions;
 };
 
@@ -57,12 +60,19 @@ __global__ void __launch_bounds__(kLossRows)
         factor = powf(rest, p.gamma);
         slope = rest > 0 ? p.gamma * powf(rest, p.gamma - 1) * entropy * own : 0.f;
       }
+      // Through the softmax: dz_c = p_c (d_c - sum_k p_k d_k).
+      const auto derivative = [&](int c) { return p.lovasz[c * p.lovasz_pitch + row]; };
+      float mean = 0;
+      for (int c = 0; p.lovasz != nullptr && c < classes; ++c)
+        mean += expf(logit(c) - largest - log_sum) * derivative(c);
       for (int c = 0; c < classes; ++c) {
         const float probability = expf(logit(c) - largest - log_sum);
         const float is_label = c == label ? 1.f : 0.f;
         const float target = share + is_label * (1 - p.smoothing);
         const float g = factor * (probability - target) - slope * (is_label - probability);
-        write(c, weight * g * p.scale);
+        const float other =
+            p.lovasz != nullptr ? p.lovasz_scale * probability * (derivative(c) - mean) : 0.f;
+        write(c, weight * g * p.scale + other);
       }
       loss = static_cast<double>(weight) * factor * entropy;
       is_correct = best == label;
@@ -99,6 +109,9 @@ void cross_entropy(const CrossEntropyArguments& a, const RowCount& rows, LossSum
                  .smoothing = a.label_smoothing,
                  .gamma = a.focal_gamma,
                  .scale = a.gradient_scale,
+                 .lovasz = a.lovasz,
+                 .lovasz_pitch = a.lovasz_pitch,
+                 .lovasz_scale = a.lovasz_scale,
                  .predictions = a.predictions};
   base::visit_dtype<float, base::half_t, base::bf16_t>(a.logits.dtype, "loss", [&]<class T>() {
     base::cuda::launch(cross_entropy_rows<T>,

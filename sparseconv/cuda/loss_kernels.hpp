@@ -10,6 +10,10 @@ struct CrossEntropyArguments {
   const std::int32_t* labels = nullptr;  // [rows]: a class, or -1: no loss, zero gradient
   const float* class_weights = nullptr;  // [classes]; null: 1 each
   float label_smoothing = 0, focal_gamma = 0;
+  // Of another loss, in the softmax of each class, [classes][rows of the labels]: null for none.
+  const float* lovasz = nullptr;
+  std::int64_t lovasz_pitch = 0;
+  float lovasz_scale = 0;               // that loss's gradient is multiplied by it
   float gradient_scale = 1;             // of a row: weight of its label * (p - target) * this
   base::TensorView gradient;            // as the logits
   std::int32_t* predictions = nullptr;  // [rows]: the largest logit's class, ties to the lowest

@@ -140,42 +140,39 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__device__ double total_of(const double* sums, int channels, std::int64_t count, int channel,
-                           int which) {
-  double total = 0;
-#pragma unroll 11
-  for (int s = static_cast<int>(threadIdx.x) % 32; s < kStrips; s += 32) {
-    // Strips without rows have left nothing.
-    if (first_of_strip(count, s) < first_of_strip(count, s + 1))
-      total += sums[(s * 2ll + which) * channels + channel];
-  }
-  return sum_of_warp(total);
+// Of what strips left: the totals of the warp's channel, which is returned.
+__device__ int totals(const double* sums, int channels, std::int64_t count, double& one,
+                      double& two) {
+  one = two = 0;
+  return sum_strips(
+      sums, channels, count,
+      [&](double, double first, double second) {
+        one += first;
+        two += second;
+      },
+      one, two);
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFinishThreads)
     finish_bias(const double* sums, int channels, RowCount rows, float* to) {
   wait_and_go_on();
-  const int c = channel_of_warp();
-  if (c >= channels) return;
-  const std::int64_t count = rows_of(rows);
-  const double total = total_of(sums, channels, count, c, 0);
-  if (threadIdx.x % 32 == 0) to[c] = static_cast<float>(total);
+  double sum, unused;
+  const int c = totals(sums, channels, rows_of(rows), sum, unused);
+  if (threadIdx.x % 32 == 0 && c < channels) to[c] = static_cast<float>(sum);
 }
 
 struct NormResult {
   float *weight_gradient, *bias_gradient, *vectors;  // vectors: slope, shift, `pitch` apart
   int pitch;
 };
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kFinishThreads)
     finish_norm(const double* sums, int channels, RowCount rows,
                 const __grid_constant__ NormVectors norm, NormResult to) {
   wait_and_go_on();
-  const int c = channel_of_warp();
-  if (c >= channels) return;
   const std::int64_t count = rows_of(rows);
-  const double sum = total_of(sums, channels, count, c, 0);
-  const double products = total_of(sums, channels, count, c, 1);
-  if (threadIdx.x % 32 != 0) return;
+  double sum, products;
+  const int c = totals(sums, channels, count, sum, products);
+  if (threadIdx.x % 32 != 0 || c >= channels) return;
   const double r = 1 / sqrt(norm.variance[c] + norm.eps), s = norm.weight[c] * r;
   to.bias_gradient[c] = static_cast<float>(sum);
   to.weight_gradient[c] = static_cast<float>(products * r);
@@ -255,8 +252,8 @@ void run_back(const EpilogueGradient& step, const LoweredBack& lowered, Sums wan
   visit_rows(step.gradient.dtype, step.rounds_to_tf32, lowered.is_wide, "gradient",
              [&]<class T, class Stored, int kWidth>() {
                const auto launch = [&](auto kernel) {
-                 base::cuda::launch(kernel, strips(), stream, lowered.params, rows,
-                                    ChunkShape(channels, kWidth));
+                 base::cuda::launch(kernel, wanted == Sums::none ? strips() : strips_of_sums(),
+                                    stream, lowered.params, rows, ChunkShape(channels, kWidth));
                };
                if (wanted == Sums::two)
                  launch(back_strip<T, Stored, kWidth, Sums::two>);
@@ -277,7 +274,7 @@ void pass_back_to_bias(const EpilogueGradient& step, const RowCount& rows, float
                        double* scratch, cudaStream_t stream) {
   const std::int64_t channels = step.gradient.shape[1];
   run_back(step, lower(step, scratch), Sums::one, rows, stream);
-  base::cuda::launch(finish_bias, channels_by_warps(channels), stream, scratch,
+  base::cuda::launch(finish_bias, channels_of_strips(channels), stream, scratch,
                      static_cast<int>(channels), rows, bias_gradient);
 }
 
@@ -300,13 +297,13 @@ void pass_back_through_norm(const EpilogueGradient& step, const NormGradient& no
   if (is_masked) {
     visit_rows(step.gradient.dtype, false, lowered.is_wide, "batch_norm",
                [&]<class T, class Stored, int kWidth>() {
-                 base::cuda::launch(masked_sums_strip<T, kWidth>, strips(), stream, p, rows,
+                 base::cuda::launch(masked_sums_strip<T, kWidth>, strips_of_sums(), stream, p, rows,
                                     ChunkShape(channels, kWidth));
                });
   } else {
     run_back(step, lowered, Sums::two, rows, stream);
   }
-  base::cuda::launch(finish_norm, channels_by_warps(channels), stream, scratch,
+  base::cuda::launch(finish_norm, channels_of_strips(channels), stream, scratch,
                      static_cast<int>(channels), rows, norm.norm,
                      NormResult{norm.weight_gradient, norm.bias_gradient, norm.vectors, pitch});
   if (norm.to.to.data == nullptr) return;

@@ -94,39 +94,41 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Moments of all strips; a warp a channel.
-__global__ void __launch_bounds__(kThreads)
+// Moments of all strips, from sums about the mean of the first row's strip.
+__global__ void __launch_bounds__(kFinishThreads)
     finish_moments(const double* moments, int channels, RowCount rows,
                    const __grid_constant__ NormVectors norm) {
   wait_and_go_on();
-  const int c = channel_of_warp(), lane = static_cast<int>(threadIdx.x) % 32;
-  if (c >= channels) return;
   const std::int64_t count = rows_of(rows);
-  const auto size = [&](int strip) {
-    return static_cast<double>(first_of_strip(count, strip + 1) - first_of_strip(count, strip));
+  double one = 0, two = 0;
+  int c = static_cast<int>(blockIdx.x * 32 + threadIdx.x / 32);
+  const bool is_fixed = norm.running_mean != nullptr;
+  const auto pivot_of = [&](int channel) {
+    const std::int64_t strip = (kSumStrips + count - 1) / count - 1;
+    return moments[strip * 2 * channels + channel];
   };
+  if (!is_fixed && count > 0) {
+    const int own = static_cast<int>(blockIdx.x * 32 + threadIdx.x % 32);
+    const double pivot = own < channels ? pivot_of(own) : 0;
+    c = sum_strips(
+        moments, channels, count,
+        [&](double n, double mean, double squares) {
+          const double off = mean - pivot;
+          one += n * off;
+          two += squares + n * off * off;
+        },
+        one, two);
+  }
+  if (threadIdx.x % 32 != 0 || c >= channels) return;
   double mean = 0, variance = 0;
-  if (norm.running_mean != nullptr) {
+  if (is_fixed) {
     mean = norm.running_mean[c];
     variance = norm.running_variance[c];
   } else if (count > 0) {
-    // Strips without rows have left nothing.
-#pragma unroll 11
-    for (int s = lane; s < kStrips; s += 32) {
-      const double n = size(s);
-      if (n > 0) mean += n * moments[s * 2ll * channels + c];
-    }
-    mean = sum_of_warp(mean) / static_cast<double>(count);
-#pragma unroll 11
-    for (int s = lane; s < kStrips; s += 32) {
-      const double n = size(s);
-      if (n == 0) continue;
-      const double off = moments[s * 2ll * channels + c] - mean;
-      variance += moments[(s * 2ll + 1) * channels + c] + n * off * off;
-    }
-    variance = sum_of_warp(variance) / static_cast<double>(count);
+    const auto n = static_cast<double>(count);
+    mean = pivot_of(c) + one / n;
+    variance = max(0.0, (two - one * (one / n)) / n);
   }
-  if (lane != 0) return;
   norm.mean[c] = mean;
   norm.variance[c] = variance;
   const double scale = norm.weight[c] / sqrt(variance + norm.eps);
@@ -186,7 +188,7 @@ void apply_rows(const base::ConstTensorView& input, const RowEpilogue& epilogue,
              });
 }
 
-std::int64_t sum_scratch(std::int64_t channels) { return std::int64_t{kStrips} * 2 * channels; }
+std::int64_t sum_scratch(std::int64_t channels) { return std::int64_t{kSumStrips} * 2 * channels; }
 
 void find_moments(const base::ConstTensorView& input, const NormVectors& norm, const RowCount& rows,
                   double* scratch, cudaStream_t stream) {
@@ -194,11 +196,11 @@ void find_moments(const base::ConstTensorView& input, const NormVectors& norm, c
   if (norm.running_mean == nullptr) {
     visit_rows(input.dtype, false, has_chunks(input), "batch_norm",
                [&]<class T, class Stored, int kWidth>() {
-                 base::cuda::launch(strip_moments<T, kWidth>, strips(), stream, matrix(input), rows,
-                                    ChunkShape(channels, kWidth), scratch);
+                 base::cuda::launch(strip_moments<T, kWidth>, strips_of_sums(), stream,
+                                    matrix(input), rows, ChunkShape(channels, kWidth), scratch);
                });
   }
-  base::cuda::launch(finish_moments, channels_by_warps(channels), stream, scratch,
+  base::cuda::launch(finish_moments, channels_of_strips(channels), stream, scratch,
                      static_cast<int>(channels), rows, norm);
 }
 

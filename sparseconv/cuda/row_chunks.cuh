@@ -69,6 +69,8 @@ __device__ __forceinline__ void load_vector(const float* from, int first, float 
 }
 
 inline constexpr int kStrips = 1056;  // a few for each multiprocessor
+// Where each strip leaves sums: fewer, since they are added up by a few thread blocks.
+inline constexpr int kSumStrips = 384;
 
 // How the threads of a block share a strip: `across` chunks beside each other, `down` rows at a
 // time.

@@ -6,14 +6,12 @@
 
 namespace sparseconv::cuda {
 
-inline constexpr int kChannelsOfBlock = kThreads / 32;  // where a warp has a channel
-
-// Rows of strip `strip` of `count` rows.
-__device__ inline std::int64_t first_of_strip(std::int64_t count, int strip) {
-  return count * strip / kStrips;
+// Where strip `strip` of `strips` begins in `count` rows.
+__device__ inline std::int64_t first_of_strip(std::int64_t count, int strip, int strips) {
+  return count * strip / strips;
 }
 
-// Rows [first, last) of the block's strip, and the thread's place in it.
+// Rows [first, last) of the block's strip, a strip a block, and the thread's place in it.
 struct Place {
   std::int64_t first, last;
   int x, y;
@@ -21,8 +19,9 @@ struct Place {
       : x(static_cast<int>(threadIdx.x) % shape.across),
         y(static_cast<int>(threadIdx.x) / shape.across) {
     const std::int64_t count = rows_of(rows);
-    first = first_of_strip(count, static_cast<int>(blockIdx.x));
-    last = first_of_strip(count, static_cast<int>(blockIdx.x) + 1);
+    const int strip = static_cast<int>(blockIdx.x), strips = static_cast<int>(gridDim.x);
+    first = first_of_strip(count, strip, strips);
+    last = first_of_strip(count, strip + 1, strips);
   }
 };
 
@@ -77,8 +76,44 @@ __device__ inline double sum_of_warp(double v) {
   return v;
 }
 
-__device__ inline int channel_of_warp() {
-  return static_cast<int>(blockIdx.x) * kChannelsOfBlock + static_cast<int>(threadIdx.x) / 32;
+// Sums over strips: a block has 32 channels, a lane each, and its warps share the strips, whose
+// loads are all under way together.
+inline constexpr int kFinishWarps = 32, kFinishThreads = 32 * kFinishWarps;
+inline constexpr int kStripsOfWarp = kSumStrips / kFinishWarps;
+static_assert(kSumStrips % kFinishWarps == 0);
+
+// Calls add(rows, first, second) with the two values that each strip with rows left for the
+// thread's channel, then adds the two numbers `one` and `two` of all warps up. Returns the channel
+// whose totals are now in this warp's `one` and `two`; `channels` or more: none.
+template <class Add>
+__device__ int sum_strips(const double* sums, int channels, std::int64_t count, const Add& add,
+                          double& one, double& two) {
+  __shared__ double parts[2][kFinishWarps][33];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int channel = static_cast<int>(blockIdx.x) * 32 + lane;
+  if (channel < channels) {
+    std::int32_t rows[kStripsOfWarp];
+    double first[kStripsOfWarp], second[kStripsOfWarp];
+#pragma unroll
+    for (int i = 0; i < kStripsOfWarp; ++i) {
+      const int strip = i * kFinishWarps + warp;
+      rows[i] = static_cast<std::int32_t>(first_of_strip(count, strip + 1, kSumStrips) -
+                                          first_of_strip(count, strip, kSumStrips));
+      if (rows[i] == 0) continue;  // has left nothing
+      const double* const from = sums + strip * 2ll * channels + channel;
+      first[i] = from[0];
+      second[i] = from[channels];
+    }
+#pragma unroll
+    for (int i = 0; i < kStripsOfWarp; ++i)
+      if (rows[i] > 0) add(static_cast<double>(rows[i]), first[i], second[i]);
+  }
+  parts[0][warp][lane] = one;
+  parts[1][warp][lane] = two;
+  __syncthreads();
+  one = sum_of_warp(parts[0][lane][warp]);
+  two = sum_of_warp(parts[1][lane][warp]);
+  return static_cast<int>(blockIdx.x) * 32 + warp;
 }
 
 // Calls body.operator()<In, Stored, kWidth>().
@@ -102,9 +137,12 @@ void visit_rows(base::DType dtype, bool rounds_to_tf32, bool is_wide, const char
 inline base::cuda::LaunchShape strips() {
   return {.grid = dim3(kStrips), .block = dim3(kThreads), .overlap = true};
 }
-inline base::cuda::LaunchShape channels_by_warps(std::int64_t channels) {
-  return {.grid = dim3(static_cast<unsigned>((channels + kChannelsOfBlock - 1) / kChannelsOfBlock)),
-          .block = dim3(kThreads),
+inline base::cuda::LaunchShape strips_of_sums() {
+  return {.grid = dim3(kSumStrips), .block = dim3(kThreads), .overlap = true};
+}
+inline base::cuda::LaunchShape channels_of_strips(std::int64_t channels) {
+  return {.grid = dim3(static_cast<unsigned>((channels + 31) / 32)),
+          .block = dim3(kFinishThreads),
           .overlap = true};
 }
 

@@ -39,7 +39,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& c) {
   write("first", c.first);
   write("second", c.second);
   write("average", c.average);
-  file.commit();
+  file.commit(io::Hdf5Writer::Commit::synced);
 }
 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {

@@ -144,7 +144,7 @@ TEST(SimulatorSource, SamplesDoNotDependOnThreadsOrOrder) {
   SampleOptions options = plain_samples();
   options.is_augmented = true;
   options.augment = sparseconv::training::AugmentOptions::street();
-  const auto source = make_simulator_source(3, simulator_classes(), options);
+  const auto source = make_simulator_source(3, 1, simulator_classes(), options);
   std::vector<Batch> one_by_one;
   for (std::int64_t i = 2; i >= 0; --i) one_by_one.insert(one_by_one.begin(), source->sample(1, i));
   OrderedLoader<Batch> loader(
@@ -159,8 +159,27 @@ TEST(SimulatorSource, SamplesDoNotDependOnThreadsOrOrder) {
 }
 
 TEST(SimulatorSource, UnaugmentedStreetsAreTheSameInEveryEpoch) {
-  const auto source = make_simulator_source(2, simulator_classes(), plain_samples());
+  const auto source = make_simulator_source(2, 1, simulator_classes(), plain_samples());
   EXPECT_TRUE(are_equal(source->sample(0, 1), source->sample(5, 1)));
+}
+
+// Positions change their streets in turn; which street a sample has does not depend on what was
+// asked for before.
+TEST(SimulatorSource, AStreetIsUsedInSeveralEpochs) {
+  SampleOptions options = plain_samples();
+  options.is_augmented = true;  // by nothing
+  const auto once = make_simulator_source(2, 1, simulator_classes(), options);
+  const auto twice = make_simulator_source(2, 2, simulator_classes(), options);
+  const Batch first = once->sample(0, 0), second = once->sample(1, 0), other = once->sample(1, 1);
+  EXPECT_TRUE(are_equal(twice->sample(2, 0), second));
+  EXPECT_TRUE(are_equal(twice->sample(0, 0), first));
+  EXPECT_TRUE(are_equal(twice->sample(1, 0), first));
+  EXPECT_TRUE(are_equal(twice->sample(3, 0), second));
+  EXPECT_TRUE(are_equal(twice->sample(1, 1), other));
+  EXPECT_TRUE(are_equal(twice->sample(2, 1), other));
+  options.augment.rotation = 180;
+  const auto turned = make_simulator_source(2, 2, simulator_classes(), options);
+  EXPECT_FALSE(are_equal(turned->sample(0, 0), turned->sample(1, 0)));
 }
 
 TEST(TrainLog, KeepsEpochsBeforeTheOneResumedFromAndDrawsThem) {

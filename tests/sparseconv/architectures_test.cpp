@@ -21,9 +21,9 @@ std::int64_t convolutions(const Model& model) {
 
 TEST(Architectures, HaveAsManyConvolutionsAsPublished) {
   const std::pair<const char*, std::int64_t> expected[] = {
-      {"minkunet14", 32},  {"minkunet18", 48},    {"minkunet34", 62},
-      {"minkunet42", 49},  {"spunet", 59},        {"second", 12},
-      {"centerpoint", 21}, {"voxelresnet8x", 21}, {"voxelnext", 32}};
+      {"minkunet14", 32},    {"minkunet18", 48}, {"minkunet34", 62}, {"minkunet42", 49},
+      {"spunet", 59},        {"streetunet", 41}, {"second", 12},     {"centerpoint", 21},
+      {"voxelresnet8x", 21}, {"voxelnext", 32}};
   ASSERT_EQ(std::size(expected), architecture_names().size());
   for (const auto& [name, count] : expected) {
     EXPECT_EQ(convolutions(build_architecture(name, {.width = 0.125})), count) << name;

@@ -1,4 +1,5 @@
-# The CUDA backend: nvcc >= 12.4, sm_90a (WGMMA) and, for every other GPU, portable kernels compiled for sm_80 as PTX too.
+# The CUDA backend: nvcc >= 12.4. Kernels with Hopper's own instructions are compiled for sm_90a; those of dense operations that
+# need none of them also for SPARSECONV_CUDA_PORTABLE_ARCHITECTURES ("80" for Ampere and, as PTX, everything newer).
 include(CheckLanguage)
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
@@ -24,11 +25,15 @@ function(sparseconv_cuda_library target)
   sparseconv_cuda_settings(${target})
 endfunction()
 
+# sparseconv_cuda_settings(target [more architectures...])
 function(sparseconv_cuda_settings target)
-  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${SPARSECONV_CUDA_ARCHITECTURES}" CUDA_RUNTIME_LIBRARY Static)
+  set(architectures ${ARGN} ${SPARSECONV_CUDA_ARCHITECTURES})
+  set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${architectures}" CUDA_RUNTIME_LIBRARY Static)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter
       $<$<BOOL:${SPARSECONV_WERROR}>:-Werror=all-warnings>>)
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)
 endfunction()
 set(SPARSECONV_CUDA_ARCHITECTURES "90a-real" CACHE STRING "Architectures of the CUDA kernels")
+set(SPARSECONV_CUDA_PORTABLE_ARCHITECTURES "" CACHE STRING
+  "More architectures for the kernels that need no Hopper: a list from 80 on, e.g. 80 or 80;89")

@@ -22,7 +22,6 @@ endforeach()
 # Dense products: the tiles of one type and one pair of majors a file.
 list(APPEND GEMM_CORE_CUDA_SOURCES
   device/cuda/dense_checks.cpp
-  device/cuda/dense_fallback.cu
   device/cuda/dense_instances.cpp
   device/cuda/gemm.cu
   device/cuda/gemm_lowering.cu
@@ -39,3 +38,29 @@ endforeach()
 foreach(tile 64x32 64x64 64x96)
   list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/f32_${tile}.cu)
 endforeach()
+# Dense convolution, contractions and other operations on dense operands.
+list(APPEND GEMM_CORE_CUDA_SOURCES
+  device/cuda/contraction.cu
+  device/cuda/contraction_modes.cpp
+  device/cuda/conv.cu
+  device/cuda/conv_instances.cpp
+  device/cuda/conv_tma.cu
+  device/cuda/im2col_map.cpp
+  device/cuda/nested_contraction.cu
+  device/cuda/nested_map.cpp
+  device/cuda/table_products.cu
+  device/cuda/instances/conv_tf32.cu
+  device/cuda/instances/nested_bf16.cu
+  device/cuda/instances/nested_f16.cu)
+foreach(type f16 bf16)
+  foreach(operation forward activation scattered filter)
+    list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/conv_${type}_${operation}.cu)
+  endforeach()
+endforeach()
+# Kernels of mma.sync, cp.async and SIMT alone: also compiled for SPARSECONV_CUDA_PORTABLE_ARCHITECTURES.
+set(GEMM_CORE_PORTABLE_CUDA_SOURCES
+  device/cuda/dense_fallback.cu
+  device/cuda/depthwise.cu
+  device/cuda/reduction.cu
+  device/cuda/table_mma.cu
+  device/cuda/table_simt.cu)

@@ -265,31 +265,36 @@ std::size_t Contraction::workspace_size(const ContractionArguments& g) {
   return products_workspace(shape_of(g, kinds), extent_of(kinds.batch), split_of(g.schedule));
 }
 
+LoweredProducts lower_contraction(const ContractionArguments& g) {
+  const Kinds kinds(g.modes);
+  LoweredProducts lowered;
+  lowered.split = split_of(g.schedule);
+  const Tables a = tables_of(lowered, g.a, {kinds.m, kinds.k}, kinds.batch, &ModeStrides::a);
+  const Tables b = tables_of(lowered, g.b, {kinds.k, kinds.n}, kinds.batch, &ModeStrides::b);
+  const Tables c = tables_of(lowered, g.c, {kinds.m, kinds.n}, kinds.batch, &ModeStrides::c);
+  const Tables d = tables_of(lowered, g.d, {kinds.m, kinds.n}, kinds.batch, &ModeStrides::d);
+  for (std::size_t l = 0; l < static_cast<std::size_t>(extent_of(kinds.batch)); ++l) {
+    DenseProblem p = shape_of(g, kinds);
+    p.a = matrix_of(lowered, g.a, a, l);
+    p.b = matrix_of(lowered, g.b, b, l);
+    if (g.beta != 0) p.c = matrix_of(lowered, g.c, c, l);
+    const MatrixRef result = matrix_of(lowered, g.d, d, l);
+    p.d = const_cast<void*>(result.data);
+    p.d_column_stride = 0;
+    p.d_access = result.access;
+    p.batch = static_cast<std::int64_t>(l);
+    lowered.problems.push_back(p);
+  }
+  return lowered;
+}
+
 GemmStatus Contraction::initialize(const ContractionArguments& g, void* workspace,
                                    std::size_t bytes) {
   initialized_ = false;
   if (auto s = can_implement(g); !s.ok()) return s;
   if (auto s = check_workspace("contraction", workspace, bytes, workspace_size(g)); !s.ok())
     return s;
-  const Kinds kinds(g.modes);
-  lowered_ = {};
-  lowered_.split = split_of(g.schedule);
-  const Tables a = tables_of(lowered_, g.a, {kinds.m, kinds.k}, kinds.batch, &ModeStrides::a);
-  const Tables b = tables_of(lowered_, g.b, {kinds.k, kinds.n}, kinds.batch, &ModeStrides::b);
-  const Tables c = tables_of(lowered_, g.c, {kinds.m, kinds.n}, kinds.batch, &ModeStrides::c);
-  const Tables d = tables_of(lowered_, g.d, {kinds.m, kinds.n}, kinds.batch, &ModeStrides::d);
-  for (std::size_t l = 0; l < static_cast<std::size_t>(extent_of(kinds.batch)); ++l) {
-    DenseProblem p = shape_of(g, kinds);
-    p.a = matrix_of(lowered_, g.a, a, l);
-    p.b = matrix_of(lowered_, g.b, b, l);
-    if (g.beta != 0) p.c = matrix_of(lowered_, g.c, c, l);
-    const MatrixRef result = matrix_of(lowered_, g.d, d, l);
-    p.d = const_cast<void*>(result.data);
-    p.d_column_stride = 0;
-    p.d_access = result.access;
-    p.batch = static_cast<std::int64_t>(l);
-    lowered_.problems.push_back(p);
-  }
+  lowered_ = lower_contraction(g);
   workspace_ = workspace;
   initialized_ = true;
   return {};

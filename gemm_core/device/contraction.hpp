@@ -45,6 +45,9 @@ struct ContractionArguments {
   GemmSchedule schedule;
 };
 
+// As products, one a batch, with tables of offsets; the arguments have passed can_implement().
+LoweredProducts lower_contraction(const ContractionArguments& arguments);
+
 class Contraction {
  public:
   // O(entries of the index buffers + modes).

@@ -126,7 +126,7 @@ ComputeWith(Function) -> ComputeWith<Function>;
 // refused.
 struct AddScaledSource {
   Scalar beta;
-  MatrixLoad source{.name = "C"};
+  MatrixLoad source{.name = "C", .matrix = {}};
   Fragment visit(Piece& piece, Inputs inputs) const;
   void check(const Extents& extents) const;
 };

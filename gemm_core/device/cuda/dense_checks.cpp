@@ -33,6 +33,8 @@ GemmStatus check_features(const GemmArguments& g) {
   return {};
 }
 
+}  // namespace
+
 GemmStatus check_device() {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device);
@@ -44,8 +46,8 @@ GemmStatus check_device() {
   if (cudaFuncGetAttributes(&attributes, any_dense_kernel()) != cudaSuccess) {
     (void)cudaGetLastError();
     const base::cuda::DeviceInfo& info = base::cuda::device_info(device);
-    return refuse(Code::wrong_device, "cuda:", device, " is sm_", info.major, info.minor,
-                  ", which this library was not built for");
+    return refuse(Code::wrong_device, "built for ", GEMM_CORE_CUDA_ARCHITECTURES, "; cuda:", device,
+                  " is sm_", info.major, info.minor);
   }
   return {};
 }
@@ -68,6 +70,8 @@ GemmStatus check_pointer(const char* operand, const void* pointer, int device) {
   return {};
 }
 
+namespace {
+
 template <class Operand>
 GemmStatus check_memory(const char* operand, const Operand& o, std::int64_t batch, int device) {
   if (o.pointers == nullptr) return check_pointer(operand, o.data, device);
@@ -79,6 +83,8 @@ GemmStatus check_memory(const char* operand, const Operand& o, std::int64_t batc
   }
   return {};
 }
+
+}  // namespace
 
 GemmStatus check_nodes(const GemmArguments& g, int device) {
   if (g.epilogue.nodes.size() > kMaxNodes) {
@@ -110,8 +116,6 @@ GemmStatus check_nodes(const GemmArguments& g, int device) {
   }
   return {};
 }
-
-}  // namespace
 
 GemmStatus check_dense(const GemmArguments& g) {
   if (auto s = check_features(g); !s.ok()) return s;

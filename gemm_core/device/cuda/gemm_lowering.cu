@@ -172,6 +172,16 @@ DenseProduct lower_product(const GemmArguments& g) {
   return p;
 }
 
+void set_store(Sm90GemmProblem& problem, const DenseProduct& p, bool sums_are_integers) {
+  problem.epilogue = p.epilogue;
+  problem.mode = store_mode(p, sums_are_integers);
+  if (problem.mode == DenseStoreMode::rows) return;
+  if (const auto map_d = map_of_d(p))
+    problem.d = *map_d;
+  else
+    problem.mode = DenseStoreMode::rows;
+}
+
 std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance, const DenseProduct& p) {
   const DType stored = storage(instance.element);
   const bool is_fp8_fast = is_fp8(p.compute) && p.accumulation == Accumulation::fast;
@@ -197,14 +207,7 @@ std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance, const 
   problem.batch_step_a = a->batch > 1 ? 1 : 0;
   problem.batch_step_b = b->batch > 1 ? 1 : 0;
   problem.k_stages = static_cast<int>(ceil_div(p.k, instance.stage_k));
-  problem.epilogue = p.epilogue;
-  problem.mode = store_mode(p, instance.element == DType::i8);
-  if (problem.mode != DenseStoreMode::rows) {
-    if (const auto map_d = map_of_d(p))
-      problem.d = *map_d;
-    else
-      problem.mode = DenseStoreMode::rows;
-  }
+  set_store(problem, p, instance.element == DType::i8);
   return problem;
 }
 

@@ -48,6 +48,8 @@ LoweredGemm lower_to_fallback(const DenseProduct& product, std::uint32_t group);
 // What lower_to fills in of tiles of one problem or of many.
 std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance,
                                            const DenseProduct& product);
+// The epilogue of `problem`, and how its results are stored.
+void set_store(Sm90GemmProblem& problem, const DenseProduct& product, bool sums_are_integers);
 // Launches what has been lowered; nothing for an empty product.
 void launch(const LoweredGemm& lowered, cudaStream_t stream);
 // How the sums of tiles are cut; whole tiles where nothing is.

@@ -1,0 +1,148 @@
+#include "gemm_core/device/cuda/depthwise.hpp"
+
+#include <algorithm>
+
+#include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/conv_lowering.hpp"
+#include "gemm_core/device/cuda/table_products.hpp"
+#include "gemm_core/kernel/depthwise_conv.cuh"
+
+namespace gemm_core::cuda {
+namespace {
+
+using base::DType;
+
+std::int64_t product(const Axes& x) { return x[0] * x[1] * x[2]; }
+std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+bool is_operand(DType t) { return is_narrow_float(t) || is_fp8(t); }
+
+DepthwiseTensor tensor_of(const ConvTensor& t) {
+  DepthwiseTensor to;
+  to.data = t.data;
+  to.type = t.dtype;
+  to.batch_step = t.outer_stride;
+  std::copy(t.axis_strides.begin(), t.axis_strides.end(), to.step);
+  return to;
+}
+
+template <std::size_t... kAxis>
+void set_divisors(base::FastDivMod (&to)[3], const Axes& extent, std::index_sequence<kAxis...>) {
+  ((to[kAxis] = base::FastDivMod(static_cast<std::uint32_t>(extent[kAxis]))), ...);
+}
+
+template <class Params>
+void set_geometry(Params& params, const ConvProblem& p) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    params.kernel[i] = static_cast<int>(p.kernel[i]);
+    params.lower[i] = static_cast<int>(p.lower[i]);
+    params.stride[i] = static_cast<int>(p.stride[i]);
+    params.dilation[i] = static_cast<int>(p.dilation[i]);
+  }
+  params.channels = static_cast<int>(p.channels);
+  params.flip = p.flip;
+}
+
+Axes result_extent(const ConvArguments& g) {
+  return g.operation == ConvOperation::forward           ? g.problem.output()
+         : g.operation == ConvOperation::filter_gradient ? g.problem.kernel
+                                                         : g.problem.input;
+}
+
+}  // namespace
+
+bool Depthwise::takes(const ConvArguments& g) {
+  const ConvProblem& p = g.problem;
+  if (p.groups != p.channels || p.groups != p.filters || p.batch == 0) return false;
+  if (!is_operand(g.a.dtype) || !is_operand(g.b.dtype)) return false;
+  if (!is_narrow_float(g.compute) && g.compute != DType::tf32 && !is_fp8(g.compute)) return false;
+  const ConvTensors t = conv_tensors(g);
+  const ConvTensor c = packed_strides(g.c, result_extent(g), p.channels);
+  if (t.activation.channel_stride != 1 || t.output.channel_stride != 1) return false;
+  if (g.operation != ConvOperation::filter_gradient && g.beta != 0 && c.channel_stride != 1)
+    return false;
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  const std::int64_t chunks = ceil_div(p.channels, kDenseRun);
+  return p.batch * product(p.output()) * chunks < kLimit &&
+         p.batch * product(p.input) * chunks < kLimit && p.taps() < 65536 &&
+         p.taps() * p.channels < kLimit;
+}
+
+Depthwise::Depthwise(const ConvArguments& g, int multiprocessors) : arguments_(g) {
+  if (g.operation != ConvOperation::filter_gradient) return;
+  const ConvProblem& p = g.problem;
+  // Enough blocks for eight an SM, with at least 256 positions each.
+  const std::int64_t positions = p.batch * product(p.output());
+  const std::int64_t blocks = ceil_div(p.channels, 32) * p.taps();
+  const std::int64_t wanted = ceil_div(8 * multiprocessors, blocks);
+  strips_ = static_cast<int>(
+      std::clamp<std::int64_t>(std::min(wanted, ceil_div(positions, 256)), 1, 1024));
+  workspace_bytes_ = static_cast<std::size_t>(strips_ * p.taps() * p.channels) * sizeof(float) + 16;
+}
+
+void Depthwise::run(void* workspace, cudaStream_t stream) const {
+  const ConvArguments& g = arguments_;
+  const ConvProblem& p = g.problem;
+  const ConvTensors t = conv_tensors(g);
+  const bool is_forward = g.operation == ConvOperation::forward;
+  constexpr std::make_index_sequence<3> kAxes;
+  if (g.operation == ConvOperation::filter_gradient) {
+    DepthwiseGradientParams params;
+    set_geometry(params, p);
+    params.output = tensor_of(t.output);
+    params.input = tensor_of(t.activation);
+    params.rounds_to = g.compute;
+    for (std::size_t i = 0; i < 3; ++i) params.input_extent[i] = static_cast<int>(p.input[i]);
+    set_divisors(params.by_axis, p.output(), kAxes);
+    params.positions = static_cast<std::uint32_t>(p.batch * product(p.output()));
+    params.strip = static_cast<std::uint32_t>(ceil_div(params.positions, strips_));
+    params.strips = strips_;
+    params.taps = static_cast<int>(p.taps());
+    params.sums =
+        reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 15) / 16 * 16);
+    base::cuda::launch(
+        depthwise_filter_sums,
+        {.grid = dim3(static_cast<unsigned>(ceil_div(p.channels, 32)),
+                      static_cast<unsigned>(params.taps), static_cast<unsigned>(strips_)),
+         .block = dim3(256)},
+        stream, params);
+    DepthwiseFinishParams finish;
+    finish.sums = params.sums;
+    finish.strips = strips_;
+    finish.taps = params.taps;
+    finish.channels = params.channels;
+    std::copy(params.kernel, params.kernel + 3, finish.kernel);
+    finish.to = tensor_of(t.filter);
+    finish.c = tensor_of(packed_strides(g.c, p.kernel, 1));
+    finish.alpha = static_cast<float>(g.alpha);
+    finish.beta = static_cast<float>(g.beta);
+    const auto blocks = static_cast<unsigned>(ceil_div(params.taps * p.channels, 256));
+    base::cuda::launch(depthwise_filter_finish, {.grid = dim3(blocks), .block = dim3(256)}, stream,
+                       finish);
+    return;
+  }
+  DepthwiseParams params;
+  set_geometry(params, p);
+  params.from = tensor_of(is_forward ? t.activation : t.output);
+  params.to = tensor_of(is_forward ? t.output : t.activation);
+  params.filter = tensor_of(t.filter);
+  params.rounds_to = g.compute;
+  const Axes from = is_forward ? p.input : p.output(), to = result_extent(g);
+  for (std::size_t i = 0; i < 3; ++i) params.from_extent[i] = static_cast<int>(from[i]);
+  set_divisors(params.by_axis, to, kAxes);
+  params.is_gradient = !is_forward;
+  const std::int64_t chunks = ceil_div(p.channels, kDenseRun);
+  params.by_chunks = base::FastDivMod(static_cast<std::uint32_t>(chunks));
+  params.work = static_cast<std::uint32_t>(p.batch * product(to) * chunks);
+  params.alpha = static_cast<float>(g.alpha);
+  params.beta = static_cast<float>(g.beta);
+  if (g.beta != 0) params.c = tensor_of(packed_strides(g.c, to, p.channels));
+  for (const EpilogueNode& node : g.epilogue.nodes)
+    params.nodes[params.count++] = device_node(node);
+  base::cuda::launch(
+      depthwise_conv,
+      {.grid = dim3(static_cast<unsigned>(ceil_div(params.work, 256))), .block = dim3(256)}, stream,
+      params);
+}
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,25 @@
+// Host side of the depthwise kernels (kernel/depthwise_conv.cuh).
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "gemm_core/device/conv.hpp"
+
+namespace gemm_core::cuda {
+
+class Depthwise {
+ public:
+  // Float types, one channel and one filter a group, channels contiguous.
+  static bool takes(const ConvArguments& arguments);
+  explicit Depthwise(const ConvArguments& arguments, int multiprocessors);
+  std::size_t workspace_bytes() const { return workspace_bytes_; }  // sums of a filter gradient
+  void run(void* workspace, cudaStream_t stream) const;
+
+ private:
+  ConvArguments arguments_;
+  std::size_t workspace_bytes_ = 0;
+  int strips_ = 1;
+};
+
+}  // namespace gemm_core::cuda

@@ -10,6 +10,7 @@
 #include "apps/read_options.hpp"
 #include "apps/render/draw.hpp"
 #include "apps/render/labels.hpp"
+#include "apps/render/results.hpp"
 #include "apps/results.hpp"
 #include "apps/sweeps.hpp"
 #include "apps/values.hpp"
@@ -78,7 +79,11 @@ render::DrawOptions draw_options(const Arguments& arguments) {
 
 render::Image draw_file(const fs::path& path, const Arguments& arguments,
                         render::DrawOptions options) {
-  io::Cloud cloud = SweepReader(read_options(arguments), sweep_options(arguments)).read(path).joined;
+  check_is_file(path);
+  const SweepOptions sweeps = sweep_options(arguments);
+  auto result = sweeps.sweeps == 1 ? render::cloud_of_result(path) : std::nullopt;
+  io::Cloud cloud =
+      result ? *std::move(result) : SweepReader(read_options(arguments), sweeps).read(path).joined;
   for (const std::string& warning : cloud.warnings) report_warning(text_of(path), warning);
   if (arguments.has("labels")) cloud = render::with_labels(cloud, arguments.text("labels"));
   if (!arguments.has("title")) options.title = path.filename().string();
@@ -103,7 +108,8 @@ int render_files(const Arguments& arguments) {
                        : "expected one input (two with --side-by-side), got ",
                inputs.size());
   ENSURE_USAGE(!is_pair || !arguments.has("labels"), "--labels goes with one input");
-  ENSURE_USAGE(sweep_options(arguments).sweeps == 1 || !arguments.has("labels"), "--labels goes with one sweep");
+  ENSURE_USAGE(sweep_options(arguments).sweeps == 1 || !arguments.has("labels"),
+               "--labels goes with one sweep");
   render::DrawOptions options = draw_options(arguments);
   if (is_pair && !arguments.has("size")) options.width /= 2;
   if (is_pair && !arguments.has("view")) options.view = render::View::perspective;
@@ -144,7 +150,8 @@ Command render_command() {
   add("output,o", value<std::string>(), "the picture");
   add("color", value<std::string>(),
       "label, height, intensity or rgb (label where there is one, else rgb, else height)");
-  add("labels", value<std::string>(), "a label a point: .label, or the h5 or npy result of run");
+  add("labels", value<std::string>(),
+      "a label a point (or voxel): .label, or the labels or scores of run in h5 or npy");
   add("view", value<std::string>(), "both, top or perspective (both)");
   add("camera", value<std::string>(),
       "x,y,z,tx,ty,tz: eye and target in metres; or behind, front, left, right, oblique, driver "

@@ -98,9 +98,13 @@ std::string stem_of(std::int64_t number) {
   return std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
 }
 
+fs::path scan_of(const Plan& plan, std::int64_t number) {
+  return plan.folder / (stem_of(number) + extension_of(plan.format));
+}
+
 // What the format cannot hold is dropped; labels then go to a file of their own.
 Json write_frame(const Plan& plan, const io::Cloud& cloud, std::int64_t number) {
-  const fs::path scan = plan.folder / (stem_of(number) + extension_of(plan.format));
+  const fs::path scan = scan_of(plan, number);
   const std::vector<std::string> losses = io::write(scan, cloud, {.format = plan.format});
   Json entry{{"path", text_of(scan)}, {"points", cloud.size()}, {"labels", nullptr}};
   bool holds_labels = true;
@@ -140,6 +144,7 @@ int simulate(const Arguments& arguments) {
   ENSURE(!error, text_of(plan.folder), ": cannot create the folder: ", error.message());
   watch_interrupts();
   BatchReport report("simulate");
+  bool can_write = true;
   {
     Progress progress("simulate", plan.frames);
     const base::Threads arena(threads);
@@ -158,11 +163,19 @@ int simulate(const Arguments& arguments) {
         const std::uint64_t seed = plan.options.seed * 1000003 + static_cast<std::uint64_t>(number);
         cloud = io::Simulator(io::SimulatorOptions::randomised(seed)).frame(0);
       });
-      report.done(write_frame(plan, cloud, number));
+      try {
+        report.done(write_frame(plan, cloud, number));
+      } catch (const std::exception& problem) {
+        can_write = false;
+        report.failed(text_of(scan_of(plan, number)), problem.what());
+        report.stopped(base::concat("nothing more can be written; --first ", number, " goes on"),
+                       plan.frames - i - 1);
+        break;
+      }
       progress.advance();
     }
   }
-  if (!plan.is_randomised) write_poses(plan, simulator);
+  if (can_write && !plan.is_randomised) write_poses(plan, simulator);
   if (arguments.has("json")) print_json(report.document());
   return report.close();
 }

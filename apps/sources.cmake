@@ -34,6 +34,7 @@ set(APPS_SOURCES
   render/image.cpp
   render/labels.cpp
   render/png.cpp
+  render/results.cpp
   render/view.cpp
   render_command.cpp
   results.cpp
@@ -54,6 +55,7 @@ set(APPS_SOURCES
   train/train_log.cpp
   train_command.cpp
   values.cpp
+  voxel_cloud.cpp
   voxel_labels.cpp
   voxelize_command.cpp
 )

@@ -29,6 +29,13 @@ SweepOptions sweep_options(const Arguments& arguments) {
       .sweeps = static_cast<std::size_t>(integer_option(arguments, "sweeps", 1, 1, 1000)),
       .poses = arguments.text("poses")};
   ENSURE_USAGE(options.poses.empty() || options.sweeps > 1, "--poses goes with --sweeps");
+  if (options.sweeps > 1 && !options.poses.empty()) {
+    try {
+      check_is_file(options.poses);
+    } catch (const base::Error& error) {
+      throw FileError(options.poses.string(), error.what());
+    }
+  }
   return options;
 }
 

@@ -138,6 +138,43 @@ void name_survey_coordinates(std::vector<std::string>& names) {
   names = std::move(renamed);
 }
 
+std::vector<std::string> names_of(const Cloud& cloud) {
+  std::vector<std::string> names;
+  for (const auto& column : cloud.columns()) names.push_back(column->field.name);
+  return names;
+}
+
+std::vector<std::string> written_names(const std::vector<std::string>& names,
+                                       std::string (*spell)(const std::string&),
+                                       std::vector<std::string>& losses) {
+  std::vector<std::string> written(names.size());
+  for (const bool unchanged : {true, false}) {  // which keep their names first
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string own = spell(names[i]);
+      if (unchanged != (own == names[i])) continue;
+      std::string text = own;
+      for (int suffix = 2; contains(written, text); ++suffix)
+        text = own + "_" + std::to_string(suffix);
+      written[i] = std::move(text);
+    }
+  }
+  const auto read = canonical_names(written);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (read[i] != names[i])
+      losses.push_back(
+          base::concat("field ", quote(names[i]), " is written as ", quote(written[i])));
+  }
+  return written;
+}
+
+std::string as_one_word(const std::string& name) {
+  std::string word = name == "_" ? "__" : name;
+  for (char& c : word) {
+    if (static_cast<unsigned char>(c) <= ' ') c = '_';
+  }
+  return word;
+}
+
 std::vector<std::string> default_names(std::int64_t columns) {
   std::vector<std::string> names{"x", "y", "z", "intensity"};
   for (std::int64_t i = 5; i <= columns; ++i) names.push_back("column" + std::to_string(i));

@@ -102,8 +102,8 @@ base::Tensor converted(const Column& column, base::DType type) {
   return result;
 }
 
-Cloud fit_columns(const Cloud& cloud, std::span<const base::DType> types, Elements elements,
-                  std::vector<std::string>& losses) {
+Cloud fit_columns(const Cloud& cloud, std::span<const base::DType> types,
+                  HoldsElements holds_elements, std::vector<std::string>& losses) {
   Cloud fitted(cloud.size());
   const auto add = [&](const Column& column) {
     const auto [type, exact] = choose_type(column, types);
@@ -116,9 +116,12 @@ Cloud fit_columns(const Cloud& cloud, std::span<const base::DType> types, Elemen
                converted(column, type));
   };
   for (const auto& column : cloud.columns()) {
-    if (column->field.count == 1 || elements == Elements::kept) {
+    const Field& field = column->field;
+    if (field.count == 1 || holds_elements(field)) {
       add(*column);
     } else {
+      losses.push_back(base::concat("field ", field.name, ": its ", field.count,
+                                    " elements are written as fields ", field.name, "_0, ..."));
       for (const Column& part : split_column(*column)) add(part);
     }
   }

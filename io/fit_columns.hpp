@@ -12,15 +12,15 @@ namespace io {
 // Error unless the cloud has x, y and z of one element a point.
 void require_writable(const Cloud& cloud);
 
-enum class Elements {
-  kept,
-  split
-};  // of columns with several elements a point: as they are, or name_0, name_1, ...
+// Columns with several elements a point: those that the format holds as they are stay, others
+// become name_0, name_1, ... and `losses` says so.
+using HoldsElements = bool (*)(const Field&);
+inline bool holds_one_element(const Field&) { return false; }
 
 // A cloud whose columns all have one of `types`. A column of another type moves to the smallest of
 // them that holds all its values; where none does, to the widest float, and `losses` says so.
-Cloud fit_columns(const Cloud& cloud, std::span<const base::DType> types, Elements elements,
-                  std::vector<std::string>& losses);
+Cloud fit_columns(const Cloud& cloud, std::span<const base::DType> types,
+                  HoldsElements holds_elements, std::vector<std::string>& losses);
 
 // The column in another type; values must fit or the conversion rounds.
 base::Tensor converted(const Column& column, base::DType type);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "gemm_core/base/dtype.hpp"
@@ -42,6 +43,17 @@ class Lock {
   std::lock_guard<std::recursive_mutex> lock_;
 };
 
+// "file write failed: time = ..., errno = 28, error message = 'No space left on device', buf =
+// 0x..., ..." without the times and addresses that differ from run to run.
+inline std::string without_addresses(const std::string& text) {
+  constexpr std::string_view kBegin = ": time = ", kReason = "error message = '";
+  const auto begin = text.find(kBegin), reason = text.find(kReason);
+  if (begin == std::string::npos || reason == std::string::npos || reason < begin) return text;
+  const auto from = reason + kReason.size(), end = text.find('\'', from);
+  return text.substr(0, begin) + ": " +
+         text.substr(from, end == std::string::npos ? end : end - from);
+}
+
 // Innermost description of HDF5's error stack, "" when there is none.
 inline std::string last_error() {
   std::string text;
@@ -53,7 +65,7 @@ inline std::string last_error() {
       },
       &text);
   std::replace(text.begin(), text.end(), '\n', ' ');  // an error is one line
-  return text;
+  return without_addresses(text);
 }
 
 template <class... Parts>

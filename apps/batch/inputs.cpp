@@ -50,6 +50,12 @@ bool is_scan_name(const fs::path& path) {
          scan_extensions().contains(lower_case(path.extension().string()));
 }
 
+// A link to nothing, or to itself: a scan that is missing.
+bool leads_nowhere(const fs::path& entry) {
+  std::error_code error;
+  return fs::is_symlink(entry, error) && !fs::exists(entry, error);
+}
+
 // `above` holds the real paths of the folders on the way down, so that a link to one of them ends
 // the search there.
 void search(const fs::path& folder, const fs::path& relative, const ResultLog* results,
@@ -74,6 +80,8 @@ void search(const fs::path& folder, const fs::path& relative, const ResultLog* r
     } else if (is_scan_name(entry) && fs::is_regular_file(entry, error) &&
                !(results && results->knows(entry))) {
       inputs.files.push_back({entry, relative / name});
+    } else if (is_scan_name(entry) && leads_nowhere(entry)) {
+      inputs.failures.push_back({entry.string(), "a link that leads to no file"});
     }
   }
   above.pop_back();

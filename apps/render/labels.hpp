@@ -6,8 +6,9 @@
 
 namespace render {
 
-// The cloud with a column `label`: from SemanticKITTI's .label, dataset /labels of an HDF5 file, or
-// a plain .npy array. Error when there is not one a point.
+// The cloud with a column `label`: from SemanticKITTI's .label, dataset /labels or /scores of an
+// HDF5 file, or a plain .npy array [points] or [points, classes]. Of scores the largest counts.
+// Error when there is not one a point.
 io::Cloud with_labels(const io::Cloud& cloud, const std::filesystem::path& path);
 
 }  // namespace render

@@ -4,6 +4,7 @@
 
 #include "apps/command.hpp"
 #include "apps/run/npy_writer.hpp"
+#include "apps/voxel_cloud.hpp"
 #include "io/hdf5_container.hpp"
 #include "io/io.h"
 
@@ -57,22 +58,6 @@ void write_npy_result(const fs::path& path, const ResultKind& kind, const Result
   auto tensor = base::Tensor::empty({static_cast<std::int64_t>(labels.size())}, base::DType::i32);
   std::copy(labels.begin(), labels.end(), tensor.data<std::int32_t>());
   write_npy(path, tensor);
-}
-
-// A voxel file has no points of its own: the centres of its cells stand for them.
-io::Cloud cell_centres(const sparseconv::VoxelFile& voxels) {
-  const auto coords = voxels.tensor.coordinates->coords();
-  io::Cloud cloud(voxels.tensor.rows());
-  for (int axis = 0; axis < 3; ++axis) {
-    const double size = voxels.voxel_size[static_cast<std::size_t>(axis)];
-    const double origin = voxels.origin[static_cast<std::size_t>(axis)];
-    std::vector<double> centres;
-    for (const sparseconv::Coord& coord : coords) {
-      centres.push_back(origin + (coord[axis] + 0.5) * (size > 0 ? size : 1.0));
-    }
-    cloud.add(std::string(1, "xyz"[axis]), std::span<const double>(centres));
-  }
-  return cloud;
 }
 
 std::vector<std::uint32_t> unsigned_labels(const Result& result) {

@@ -63,9 +63,25 @@ std::vector<Candidate> find_candidates(const std::vector<Hdf5Dataset>& datasets)
     const auto has = [&](const char* name) {
       return std::find(names.begin(), names.end(), name) != names.end();
     };
-    if (has("y") && has("z")) candidates.push_back(std::move(group));
+    const bool is_known = std::any_of(
+        candidates.begin(), candidates.end(),
+        [&](const Candidate& one) { return one.is_group && one.name == group.name; });  // x and X
+    if (has("y") && has("z") && !is_known) candidates.push_back(std::move(group));
   }
-  return candidates;
+  // A field of several elements in a group that is a cloud is no cloud of its own.
+  std::vector<Candidate> chosen;
+  for (const Candidate& one : candidates) {
+    const Hdf5Dataset& array = one.datasets.front();
+    const bool may_be_field =
+        !one.is_group && array.shape.size() == 2 && leaf_of(array.path) != "points";
+    const bool is_field =
+        may_be_field && std::any_of(candidates.begin(), candidates.end(), [&](const auto& other) {
+          return other.is_group && other.name == parent_of(array.path) &&
+                 other.datasets.front().shape[0] == array.shape[0];
+        });
+    if (!is_field) chosen.push_back(one);
+  }
+  return chosen;
 }
 
 std::string list_of(const std::vector<Hdf5Dataset>& datasets) {
@@ -278,17 +294,24 @@ Cloud read_hdf5(const Source& source, const ReadOptions& options) {
   return cloud;
 }
 
+// As one link: no path, neither "." nor "..".
+std::string hdf5_name(const std::string& name) {
+  std::string link = name;
+  std::replace(link.begin(), link.end(), '/', '_');
+  if (link == "_") return "__";  // which would be padding
+  if (link.find_first_not_of('.') == std::string::npos) link = "_" + link;
+  return link;
+}
+
 std::vector<std::string> write_hdf5(const std::filesystem::path& path, const Cloud& cloud,
                                     const WriteOptions& options) {
   Hdf5Writer file(path);
   file.set_compression(options.compressed ? 4 : 0);
-  std::vector<std::string> names, units, keys, values;
-  for (const auto& column : cloud.columns()) {
-    std::string name = column->field.name;
-    std::replace(name.begin(), name.end(), '/', '_');
-    file.write_tensor("/" + name, column->values);
-    names.push_back(name);
-    units.push_back(column->field.unit);
+  std::vector<std::string> losses, units, keys, values;
+  const auto names = written_names(names_of(cloud), hdf5_name, losses);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    file.write_tensor("/" + names[i], cloud.columns()[i]->values);
+    units.push_back(cloud.columns()[i]->field.unit);
   }
   file.set_attribute("/", "sparseconv_cloud", std::int64_t{1});
   file.set_attribute("/", "fields", names);
@@ -313,7 +336,7 @@ std::vector<std::string> write_hdf5(const std::filesystem::path& path, const Clo
     file.set_attribute("/", "metadata_values", values);
   }
   file.commit();
-  return {};
+  return losses;
 }
 
 }  // namespace

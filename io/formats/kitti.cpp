@@ -93,7 +93,7 @@ std::vector<std::string> write_floats(Sink& sink, const Cloud& cloud,
   }
   report_lost_extras(cloud, {}, losses);
   static constexpr base::DType kTypes[] = {base::DType::f32};
-  const Cloud floats = fit_columns(selected, kTypes, Elements::split, losses);
+  const Cloud floats = fit_columns(selected, kTypes, holds_one_element, losses);
   write_records(sink, floats);
   return losses;
 }

@@ -9,7 +9,6 @@
 namespace io {
 namespace {
 
-constexpr int kGeoAsciiRecord = 34737;
 constexpr std::int64_t kMaxRecords = 100000;  // variable length records looked at
 
 // The bytes of a header or record, read by little-endian fields.
@@ -68,7 +67,7 @@ void add_extra(LasHeader& header, const Fields& record, std::size_t at, std::int
 void take_record(LasHeader& header, const Source& source, const std::string& user, int id,
                  std::int64_t offset, std::int64_t bytes) {
   if (user == kLasProjection &&
-      (id == kLasWktRecord || (id == kGeoAsciiRecord && header.crs.empty()))) {
+      (id == kLasWktRecord || (id == kLasGeoAsciiRecord && header.crs.empty()))) {
     std::string text = source.read_text(offset, std::min<std::int64_t>(bytes, 1 << 20));
     text.resize(std::min(text.find('\0'), text.size()));
     header.crs = valid_utf8(text);

@@ -52,6 +52,8 @@ inline constexpr std::string_view kLasBesideStandard = "scalar_";
 inline constexpr const char* kLasProjection = "LASF_Projection";
 inline constexpr const char* kLasSpec = "LASF_Spec";
 inline constexpr const char* kLazRecordUser = "laszip encoded";
+inline const char* las_angle_unit(bool is_new) { return is_new ? "0.006 degree" : "degree"; }
+inline constexpr int kLasGeoKeysRecord = 34735, kLasGeoAsciiRecord = 34737;
 inline constexpr int kLasWktRecord = 2112, kLasExtraBytesRecord = 4, kLasExtraBytesSize = 192,
                      kLazRecord = 22204;
 

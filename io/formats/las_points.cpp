@@ -151,7 +151,7 @@ Cloud LasPoints::finish() {
   for (const auto& column : direct.columns()) {
     Field field = column->field;
     if (field.name.starts_with("extra ")) continue;
-    if (field.name == "scan_angle") field.unit = header_.is_new() ? "0.006 degree" : "degree";
+    if (field.name == "scan_angle") field.unit = las_angle_unit(header_.is_new());
     cloud.add(field, column->values);
   }
   for (std::size_t e = 0; e < header_.extras.size(); ++e) {

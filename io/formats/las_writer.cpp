@@ -6,10 +6,12 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "io/fit_columns.hpp"
 #include "io/formats/las_header.hpp"
+#include "io/formats/las_records.hpp"
 #include "io/source.hpp"
 #include "io/visit_field.hpp"
 
@@ -172,6 +174,7 @@ Cloud without_non_finite(const Cloud& cloud, std::vector<std::string>& losses) {
   result.scale = cloud.scale;
   result.offset = cloud.offset;
   result.crs = cloud.crs;
+  result.metadata = cloud.metadata;
   return result;
 }
 
@@ -196,44 +199,12 @@ Plan make_plan(const Cloud& cloud, std::vector<std::string>& losses) {
         {column.get(), slot == slots.end() ? name : std::string(kLasBesideStandard) + name});
     if (plan.extras.back().name.size() > 32)
       losses.push_back("the name of field " + name + " is cut after 32 bytes");
-    plan.record_bytes += base::bytes(column->field.type);
+    plan.record_bytes += column->field.count * base::bytes(column->field.type);
   }
   ENSURE(plan.record_bytes <= 65535, "a LAS point record holds at most 65535 bytes, ",
          plan.record_bytes, " are needed");
   choose_scale(plan, cloud, losses);
   return plan;
-}
-
-// Bytes at fixed places.
-class Block {
- public:
-  explicit Block(std::size_t bytes) : bytes_(bytes, '\0') {}
-  template <class T>
-  void put(std::size_t at, T value) {
-    std::memcpy(bytes_.data() + at, &value, sizeof(T));
-  }
-  void put_text(std::size_t at, std::size_t size, std::string_view text) {
-    std::memcpy(bytes_.data() + at, text.data(), std::min(size, text.size()));
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-std::string record_head(const char* user, int id, std::size_t bytes) {
-  Block head(54);
-  head.put_text(2, 16, user);
-  head.put(18, static_cast<std::uint16_t>(id));
-  head.put(20, static_cast<std::uint16_t>(bytes));
-  return head.bytes();
-}
-
-std::uint8_t extra_code(base::DType type) {
-  using enum base::DType;
-  static constexpr base::DType kTypes[] = {u8, i8, u16, i16, u32, i32, u64, i64, f32, f64};
-  return static_cast<std::uint8_t>(
-      1 + (std::find(std::begin(kTypes), std::end(kTypes), type) - std::begin(kTypes)));
 }
 
 std::string records_text(const Plan& plan, const Cloud& cloud, std::int64_t& count,
@@ -243,34 +214,48 @@ std::string records_text(const Plan& plan, const Cloud& cloud, std::int64_t& cou
     const std::size_t bytes = plan.extras.size() * kLasExtraBytesSize;
     ENSURE(bytes <= 65535, "LAS describes at most 341 extra fields, ", plan.extras.size(),
            " are needed");
-    text += record_head(kLasSpec, kLasExtraBytesRecord, bytes);
+    text += las_record_head(kLasSpec, kLasExtraBytesRecord, bytes);
     for (const auto& [column, name] : plan.extras) {
-      Block entry(kLasExtraBytesSize);
-      entry.put(2, extra_code(column->field.type));
+      LasBlock entry(kLasExtraBytesSize);
+      entry.put(2, las_extra_code(column->field));
+      if (column->field.count > 3) entry.put(3, static_cast<std::uint8_t>(column->field.count));
       entry.put_text(4, 32, name);
       text += entry.bytes();
     }
     ++count;
   }
-  if (!cloud.crs.empty() && cloud.crs.size() < 65535 && cloud.crs.find('[') != std::string::npos) {
-    text += record_head(kLasProjection, kLasWktRecord, cloud.crs.size() + 1) + cloud.crs + '\0';
+  if (cloud.crs.size() + 1 > 65535) {
+    losses.push_back(base::concat("the coordinate reference system of ", cloud.crs.size(),
+                                  " bytes is not kept: a record holds 65535"));
+  } else if (is_wkt(cloud.crs)) {
+    text += las_record_head(kLasProjection, kLasWktRecord, cloud.crs.size() + 1) + cloud.crs + '\0';
     ++count;
   } else if (!cloud.crs.empty()) {
-    losses.push_back("the coordinate reference system is no WKT and is not kept");
+    text += las_citation_records(cloud.crs);
+    count += 2;
   }
   return text;
+}
+
+// What the file said of its scanner and its software, where the 32 bytes of the header hold it.
+std::optional<std::string> text_in_header(const Cloud& cloud, const char* key) {
+  const auto entry = cloud.metadata.find(key);
+  if (entry == cloud.metadata.end() || entry->second.size() > 32) return {};
+  return entry->second;
 }
 
 std::string header_bytes(const Plan& plan, const Cloud& cloud, const std::string& records,
                          std::int64_t record_count) {
   const std::size_t size = plan.is_new() ? 375 : 227;
-  Block header(size);
+  LasBlock header(size);
   header.put_text(0, 4, "LASF");
-  header.put(
-      6, static_cast<std::uint16_t>(plan.is_new() ? 16 : 0));  // bit 4: the reference system is WKT
+  const bool has_wkt = plan.is_new() && (cloud.crs.empty() || is_wkt(cloud.crs));
+  header.put(6,
+             static_cast<std::uint16_t>(has_wkt ? 16 : 0));  // bit 4: the reference system is WKT
   header.put(24, std::uint8_t{1});
   header.put(25, static_cast<std::uint8_t>(plan.is_new() ? 4 : 2));
-  header.put_text(58, 32, "sparseconv");
+  header.put_text(26, 32, text_in_header(cloud, "system").value_or(""));
+  header.put_text(58, 32, text_in_header(cloud, "software").value_or("sparseconv"));
   header.put(94, static_cast<std::uint16_t>(size));
   header.put(96, static_cast<std::uint32_t>(size + records.size()));
   header.put(100, static_cast<std::uint32_t>(record_count));
@@ -323,13 +308,35 @@ void write_points(Sink& sink, const Plan& plan, const Cloud& cloud) {
       fill_slot(plan.slots[s], values[s], begin, count, plan.record_bytes, buffer.data());
     std::int64_t at = las_record_bytes(plan.point_format);
     for (const auto& [column, name] : plan.extras) {
-      const std::int64_t bytes = base::bytes(column->field.type);
-      fill_slot({"", static_cast<int>(at), 0, static_cast<int>(8 * bytes), column->field.type},
-                column->values, begin, count, plan.record_bytes, buffer.data());
+      const std::int64_t bytes = column->field.count * base::bytes(column->field.type);
+      const auto* values_here = static_cast<const char*>(column->values.data()) + begin * bytes;
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::memcpy(buffer.data() + i * plan.record_bytes + at, values_here + i * bytes,
+                    static_cast<std::size_t>(bytes));
+      }
       at += bytes;
     }
     sink.write(buffer);
   }
+}
+
+// For report_lost_extras: without the metadata that the header holds, and the unit that a slot has
+// by itself.
+Cloud without_what_las_holds(const Cloud& cloud, const Plan& plan) {
+  Cloud rest = cloud;
+  for (const char* key : {"las_version", "las_point_format"}) rest.metadata.erase(key);
+  for (const char* key : {"system", "software"}) {
+    if (text_in_header(cloud, key)) rest.metadata.erase(key);
+  }
+  const Column* angle = cloud.find("scan_angle");
+  const bool has_slot = std::any_of(plan.slots.begin(), plan.slots.end(),
+                                    [](const LasSlot& slot) { return slot.name == "scan_angle"; });
+  if (has_slot && angle->field.unit == las_angle_unit(plan.is_new())) {
+    Field field = angle->field;
+    field.unit.clear();
+    rest.add(field, angle->values);
+  }
+  return rest;
 }
 
 }  // namespace
@@ -338,12 +345,10 @@ std::vector<std::string> write_las(Sink& sink, const Cloud& cloud, const WriteOp
   using enum base::DType;
   static constexpr base::DType kTypes[] = {f32, f64, u8, u16, u32, u64, i8, i16, i32, i64};
   std::vector<std::string> losses;
-  Cloud extras = cloud;
-  for (const char* key : {"las_version", "las_point_format"}) extras.metadata.erase(key);
-  report_lost_extras(extras, {.scale = true, .crs = true}, losses);
-  const Cloud split = fit_columns(cloud, kTypes, Elements::split, losses);
-  const Cloud finite = without_non_finite(split, losses);
+  const Cloud fitted = fit_columns(cloud, kTypes, las_holds_elements, losses);
+  const Cloud finite = without_non_finite(fitted, losses);
   const Plan plan = make_plan(finite, losses);
+  report_lost_extras(without_what_las_holds(cloud, plan), {.scale = true, .crs = true}, losses);
   std::int64_t record_count = 0;
   const std::string records = records_text(plan, finite, record_count, losses);
   sink.write(header_bytes(plan, finite, records, record_count));

@@ -23,7 +23,7 @@ Cloud read_npy(const Source& source, const ReadOptions& options) {
 std::vector<std::string> write_npy(Sink& sink, const Cloud& cloud, const WriteOptions&) {
   std::vector<std::string> losses;
   report_lost_extras(cloud, {.organised = true}, losses);
-  sink.write(npy_header_text(cloud));
+  sink.write(npy_header_text(cloud, losses));
   write_records(sink, cloud);
   return losses;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "io/field_names.hpp"
+#include "io/number_text.hpp"
 
 namespace io {
 namespace {
@@ -78,6 +79,15 @@ std::vector<std::string> column_names(const Table& table, const ReadOptions& opt
          " names are given, the array has ", table.columns, " columns");
   require_coordinates(options.columns);
   return options.columns;
+}
+
+// As a Python literal without escapes.
+std::string npy_name(const std::string& name) {
+  std::string result = name == "_" ? "__" : valid_utf8(name);
+  std::replace_if(
+      result.begin(), result.end(),
+      [](char c) { return c == '\'' || c == '\\' || static_cast<unsigned char>(c) < ' '; }, '_');
+  return result;
 }
 
 }  // namespace
@@ -161,20 +171,18 @@ Cloud read_npy_cloud(const NpyHeader& header, ByteStream& stream, const ReadOpti
   return cloud;
 }
 
-std::string npy_header_text(const Cloud& cloud) {
+std::string npy_header_text(const Cloud& cloud, std::vector<std::string>& losses) {
   std::string descr;
-  for (const auto& column : cloud.columns()) {
+  const auto names = written_names(names_of(cloud), npy_name, losses);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& column = cloud.columns()[i];
     const base::DType type = column->field.type;
     const char kind = base::is_float(type) ? 'f' : base::is_signed_integer(type) ? 'i' : 'u';
     const char order = base::bytes(type) == 1                       ? '|'
                        : std::endian::native == std::endian::little ? '<'
                                                                     : '>';
-    std::string name = column->field.name;
-    std::replace_if(
-        name.begin(), name.end(),
-        [](char c) { return c == '\'' || c == '\\' || static_cast<unsigned char>(c) < ' '; }, '_');
     descr += base::concat(
-        descr.empty() ? "" : ", ", "('", name, "', '", order, kind, base::bytes(type), "'",
+        descr.empty() ? "" : ", ", "('", names[i], "', '", order, kind, base::bytes(type), "'",
         column->field.count > 1 ? base::concat(", (", column->field.count, ",)") : "", ")");
   }
   const bool is_grid = cloud.height > 1 && cloud.width * cloud.height == cloud.size();

@@ -16,6 +16,6 @@ Cloud read_npy_cloud(const NpyHeader& header, ByteStream& stream, const ReadOpti
 base::Tensor read_npy_tensor(const NpyHeader& header, ByteStream& stream);
 
 // "\x93NUMPY..." for a structured array of the cloud's columns.
-std::string npy_header_text(const Cloud& cloud);
+std::string npy_header_text(const Cloud& cloud, std::vector<std::string>& losses);
 
 }  // namespace io

@@ -123,7 +123,8 @@ Cloud read_npz(const Source& source, const ReadOptions& options) {
 std::vector<std::string> write_npz(Sink& sink, const Cloud& cloud, const WriteOptions& options) {
   std::vector<std::string> losses;
   report_lost_extras(cloud, {.organised = true}, losses);
-  write_zip(sink, "points.npy", npy_header_text(cloud) + records_text(cloud), options.compressed);
+  write_zip(sink, "points.npy", npy_header_text(cloud, losses) + records_text(cloud),
+            options.compressed);
   return losses;
 }
 

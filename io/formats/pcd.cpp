@@ -168,11 +168,7 @@ std::string pcd_name(const std::string& name) {
   for (const Spelling& spelling : kSpellings) {
     if (name == spelling.canonical) return std::string(spelling.pcd);
   }
-  std::string result = name;  // blanks would split the FIELDS line
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) <= ' ') c = '_';
-  }
-  return result;
+  return as_one_word(name);
 }
 
 // 8-bit colours become the packed field that PCL and its friends show.
@@ -192,11 +188,13 @@ Cloud with_packed_colours(const Cloud& cloud) {
   return result;
 }
 
-std::string header_text(const Cloud& cloud, std::string_view data) {
+std::string header_text(const Cloud& cloud, std::string_view data,
+                        std::vector<std::string>& losses) {
   std::string fields, sizes, types, counts, viewpoint;
+  for (const std::string& name : written_names(names_of(cloud), pcd_name, losses))
+    fields += " " + name;
   for (const auto& column : cloud.columns()) {
     const base::DType type = column->field.type;
-    fields += " " + pcd_name(column->field.name);
     sizes += " " + std::to_string(base::bytes(type));
     types += base::is_float(type) ? " F" : base::is_signed_integer(type) ? " I" : " U";
     counts += " " + std::to_string(column->field.count);
@@ -234,9 +232,11 @@ std::vector<std::string> write_pcd(Sink& sink, const Cloud& cloud, const WriteOp
   std::vector<std::string> losses;
   report_lost_extras(cloud, {.organised = true, .viewpoint = true}, losses);
   const Cloud packed = with_packed_colours(cloud);
-  sink.write(header_text(packed, options.ascii        ? "ascii"
-                                 : options.compressed ? "binary_compressed"
-                                                      : "binary"));
+  sink.write(header_text(packed,
+                         options.ascii        ? "ascii"
+                         : options.compressed ? "binary_compressed"
+                                              : "binary",
+                         losses));
   if (options.ascii) {
     write_rows(sink, packed, ' ');
   } else if (options.compressed) {

@@ -267,11 +267,7 @@ std::string ply_name(const std::string& name) {
   for (const Spelling& spelling : kSpellings) {
     if (name == spelling.canonical) return std::string(spelling.ply);
   }
-  std::string result = name;  // blanks would split the line
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) <= ' ') c = '_';
-  }
-  return result;
+  return as_one_word(name);
 }
 
 std::string_view type_name(base::DType type) {
@@ -295,7 +291,7 @@ std::string_view type_name(base::DType type) {
   }
 }
 
-std::string header_text(const Cloud& cloud, bool ascii) {
+std::string header_text(const Cloud& cloud, bool ascii, std::vector<std::string>& losses) {
   const bool little = std::endian::native == std::endian::little;
   std::string text = base::concat("ply\nformat ",
                                   ascii    ? "ascii"
@@ -315,9 +311,10 @@ std::string header_text(const Cloud& cloud, bool ascii) {
     text += "\n";
   }
   text += "element vertex " + std::to_string(cloud.size()) + "\n";
-  for (const auto& column : cloud.columns()) {
-    text += base::concat("property ", type_name(column->field.type), " ",
-                         ply_name(column->field.name), "\n");
+  const auto names = written_names(names_of(cloud), ply_name, losses);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text +=
+        base::concat("property ", type_name(cloud.columns()[i]->field.type), " ", names[i], "\n");
   }
   return text + "end_header\n";
 }
@@ -330,8 +327,8 @@ std::vector<std::string> write_ply(Sink& sink, const Cloud& cloud, const WriteOp
   other_metadata.metadata.erase("comment");
   other_metadata.metadata.erase("obj_info");
   report_lost_extras(other_metadata, {}, losses);
-  const Cloud fitted = fit_columns(cloud, kTypes, Elements::split, losses);
-  sink.write(header_text(fitted, options.ascii));
+  const Cloud fitted = fit_columns(cloud, kTypes, holds_one_element, losses);
+  sink.write(header_text(fitted, options.ascii, losses));
   if (options.ascii)
     write_rows(sink, fitted, ' ');
   else

@@ -1,6 +1,7 @@
 // PTX (Leica Cyclone): one or more scans, each with its grid, its pose and rows x y z intensity [r
 // g b].
 #include <array>
+#include <cmath>
 
 #include "io/format.hpp"
 #include "io/formats/text_table.hpp"
@@ -46,6 +47,8 @@ class PtxLines {
       const char* const end = cells[i].data() + cells[i].size();
       ENSURE(scan_number(cells[i].data(), end, value) == end, "line ", number(), ": ",
              quote(cells[i]), " is not a number");
+      ENSURE(std::isfinite(value.value), "line ", number(), ": ", quote(cells[i]), " in ", what,
+             " is not finite");
       values[i] = value.value;
     }
     return values;

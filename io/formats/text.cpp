@@ -89,6 +89,8 @@ TextPlan make_plan(const Source& source, const ReadOptions& options) {
     ++plan.skipped_lines;
     if (!next_row()) return plan;
   } else if (cells.size() == 1 && parse_count(cells[0], plan.claimed_points)) {
+    ENSURE(plan.claimed_points >= 0, "line ", lines.line(), " claims ", plan.claimed_points,
+           " points");
     plan.count_line = lines.line();
     ++plan.skipped_lines;
     if (!next_row()) return plan;
@@ -268,17 +270,28 @@ Cloud read_text(const Source& source, const ReadOptions& options) {
   return cloud;
 }
 
-std::string header_cell(const std::string& name, char delimiter) {
-  std::string cell = name;
-  if (delimiter == ' ') {
-    for (char& c : cell) {
-      if (static_cast<unsigned char>(c) <= ' ') c = '_';
-    }
-    return cell;
+// Quotes and what may separate columns, which readers look for in the first line.
+std::string name_between_blanks(const std::string& name) {
+  std::string cell = as_one_word(name);
+  for (char& c : cell) {
+    if (std::string_view(",;|\"'").find(c) != std::string_view::npos) c = '_';
   }
-  if (cell.find_first_of(",;\"' \t") == std::string::npos) return cell;
-  std::replace(cell.begin(), cell.end(), '"', '\'');
-  return '"' + cell + '"';
+  return cell;
+}
+
+std::string name_between_commas(const std::string& name) {
+  std::string cell = name;
+  for (char& c : cell) {
+    if (c == '"') c = '\'';
+    if (static_cast<unsigned char>(c) < ' ') c = '_';
+  }
+  cell.erase(0, std::min(cell.find_first_not_of(' '), cell.size()));
+  cell.resize(cell.find_last_not_of(' ') + 1);
+  return cell;
+}
+
+std::string quoted_where_needed(const std::string& cell) {
+  return cell.find_first_of(",;|' ") == std::string::npos ? cell : '"' + cell + '"';
 }
 
 bool has_extension(const Sink& sink, std::string_view extension) {
@@ -294,7 +307,7 @@ std::vector<std::string> write_text(Sink& sink, const Cloud& cloud, const WriteO
   static constexpr base::DType kTypes[] = {f32, f64, u8, u16, u32, u64, i8, i16, i32, i64};
   std::vector<std::string> losses;
   report_lost_extras(cloud, {}, losses);
-  const Cloud fitted = fit_columns(cloud, kTypes, Elements::split, losses);
+  const Cloud fitted = fit_columns(cloud, kTypes, holds_one_element, losses);
   const char delimiter = has_extension(sink, ".csv") ? ',' : ' ';
   // .xyz files have no header anywhere; the first three columns must be the coordinates then.
   const bool has_header = !has_extension(sink, ".xyz");
@@ -302,15 +315,20 @@ std::vector<std::string> write_text(Sink& sink, const Cloud& cloud, const WriteO
   for (const char* axis : {"x", "y", "z"})
     ordered.add(fitted.get(axis).field, fitted.get(axis).values);
   for (const auto& column : fitted.columns()) ordered.add(column->field, column->values);
+  const bool is_csv = delimiter == ',';
+  std::vector<std::string> changed;
   std::string header;
-  for (const auto& column : ordered.columns()) {
+  for (const std::string& name : written_names(
+           names_of(ordered), is_csv ? name_between_commas : name_between_blanks, changed)) {
     header += header.empty() ? "" : std::string(1, delimiter);
-    header += header_cell(column->field.name, delimiter);
+    header += is_csv ? quoted_where_needed(name) : name;
   }
-  if (has_header)
+  if (has_header) {
+    losses.insert(losses.end(), changed.begin(), changed.end());
     sink.write(header + "\n");
-  else if (ordered.columns().size() > 3)
+  } else if (ordered.columns().size() > 3) {
     losses.push_back("the names of the columns are not kept: " + header);
+  }
   write_rows(sink, ordered, delimiter);
   return losses;
 }

@@ -66,9 +66,21 @@ bool is_decimal_comma_cell(std::string_view cell) {
          is_digit(cell[comma + 1]) && cell.find('.') == std::string_view::npos;
 }
 
+// Delimiters between quotes are part of a cell.
+std::string without_quoted_parts(std::string_view row) {
+  std::string rest;
+  bool is_inside = false;
+  for (const char c : row) {
+    is_inside = is_inside != (c == '"');
+    rest += is_inside ? '"' : c;
+  }
+  return rest;
+}
+
 }  // namespace
 
-TextStyle detect_style(std::string_view row) {
+TextStyle detect_style(std::string_view whole_row) {
+  const std::string row = without_quoted_parts(whole_row);
   const bool has_comma = row.find(',') != std::string_view::npos;
   if (row.find(';') != std::string_view::npos)
     return {.delimiter = ';', .decimal_comma = has_comma};

@@ -198,6 +198,8 @@ TEST_F(Batch, AFullDiskIsOneErrorThatNamesTheFileAndStopsResumably) {
     const Json json = document(run);
     ASSERT_EQ(json["errors"].size(), 1u) << run.out << run.err;
     EXPECT_TRUE(contains(run.err, "s1002." + format)) << run.err;
+    const std::string message = json["errors"][0]["message"];
+    EXPECT_TRUE(message.ends_with("File too large")) << message;
     EXPECT_EQ(json["files"].size(), 2u);
     EXPECT_EQ(json["stopped"]["files_left"], 3);
     EXPECT_TRUE(contains(run.err, "--resume")) << run.err;

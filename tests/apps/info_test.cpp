@@ -109,6 +109,20 @@ TEST(Info, FoldersPatternsAndOddFilesDoNotHang) {
   EXPECT_TRUE(contains(fifo.err, "not a regular file")) << fifo.err;
 }
 
+TEST(Info, ALinkInAFolderThatLeadsToNoFileIsNamed) {
+  const ScratchFolder folder;
+  write_scan(folder / "scans" / "a.bin", spiral(3));
+  std::filesystem::create_symlink("absent", folder / "scans" / "b.bin");
+  std::filesystem::create_symlink("c.bin", folder / "scans" / "c.bin");  // to itself
+  std::filesystem::create_symlink("absent", folder / "scans" / "notes.md");
+  const ProgramRun run = run_cli({"info", folder.text("scans"), "--json"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(document(run)["files"].size(), 1u) << run.out;
+  ASSERT_EQ(document(run)["errors"].size(), 2u) << run.err;
+  EXPECT_EQ(document(run)["errors"][0]["path"], folder.text("scans/b.bin"));
+  EXPECT_EQ(document(run)["errors"][1]["path"], folder.text("scans/c.bin"));
+}
+
 TEST(Info, PathsArePrintedWholeWhateverTheirBytes) {
   const ScratchFolder folder;
   for (const std::string name :

@@ -222,4 +222,55 @@ TEST_F(Run, ABuildOrMachineWithoutTheDeviceSaysSo) {
   EXPECT_TRUE(contains(run_.err, "CUDA") || contains(run_.err, "cuda")) << run_.err;
 }
 
+// Labels in every format, and scores, give one picture; features and voxel files have pictures of
+// their own.
+TEST_F(Run, EveryResultCanBeDrawn) {
+  auto points = spiral(60);
+  for (std::size_t i = 0; i < points.size(); i += 2) points[i][3] = 0.9f;
+  write_scan(folder / "scan.bin", points);
+  ASSERT_EQ(run_cli({"voxelize", folder.text("scan.bin"), "-o", folder.text("voxels.h5"),
+                     "--features", "intensity"})
+                .exit_code,
+            0);
+  const auto draw = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "render");
+    words.insert(words.end(), {"-o", folder.text("p.png"), "--title", "t", "--size", "400x300"});
+    const ProgramRun drawn = run_cli(words);
+    EXPECT_EQ(drawn.exit_code, 0) << words[1] << drawn.err;
+    return read_bytes(folder / "p.png");
+  };
+  const auto make = [&](const std::string& input, const std::string& save,
+                        const std::string& format) {
+    const std::string out = folder.text(input + save + format);
+    const ProgramRun made = run_cli({"run", "--model", folder.text("m.h5"), folder.text(input),
+                                     "-o", out, "--save", save, "--format", format});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return out + "/" + std::filesystem::path(input).stem().string() + "." + format;
+  };
+  const std::string plain = draw({folder.text("scan.bin")});
+  const std::string labelled = draw({make("scan.bin", "labels", "ply")});
+  EXPECT_NE(labelled, plain);
+  for (const auto& [save, format] :
+       std::vector<std::pair<std::string, std::string>>{{"labels", "h5"},
+                                                        {"labels", "npy"},
+                                                        {"labels", "label"},
+                                                        {"labels", "pcd"},
+                                                        {"scores", "h5"}}) {
+    const std::string result = make("scan.bin", save, format);
+    const bool has_points = format == "pcd";
+    EXPECT_EQ(has_points ? draw({result}) : draw({folder.text("scan.bin"), "--labels", result}),
+              labelled)
+        << save << format;
+  }
+  draw({make("scan.bin", "scores", "ply")});
+  draw({folder.text("scan.bin"), "--labels", make("scan.bin", "scores", "npy")});
+  EXPECT_NE(draw({make("scan.bin", "features", "h5"), "--color", "intensity"}), plain);
+  const std::string cells = draw({folder.text("voxels.h5")});
+  EXPECT_NE(draw({folder.text("voxels.h5"), "--labels", make("voxels.h5", "labels", "h5")}), cells);
+  const ProgramRun bare =
+      run_cli({"render", folder.text("scan.binlabelsh5/scan.h5"), "-o", folder.text("q.png")});
+  EXPECT_EQ(bare.exit_code, 1);
+  EXPECT_TRUE(contains(bare.err, "--labels")) << bare.err;
+}
+
 }  // namespace

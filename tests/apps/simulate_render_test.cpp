@@ -102,6 +102,20 @@ TEST(Simulate, AFolderThatCannotBeMadeIsAnError) {
   EXPECT_TRUE(contains(run.err, "file/out")) << run.err;
 }
 
+TEST(Simulate, AFullDiskNamesTheScanAndStops) {
+  const ScratchFolder folder;
+  const ProgramRun run = run_cli(
+      {"simulate", "--sensor", "vlp16", "--frames", "3", "-o", folder.text("out"), "--json"},
+      {.max_file_bytes = 4096});
+  EXPECT_EQ(run.exit_code, 1) << run.signal;
+  const Json json = document(run);
+  ASSERT_EQ(json["errors"].size(), 1u) << run.out;
+  EXPECT_EQ(json["errors"][0]["path"], folder.text("out/000000.bin"));
+  EXPECT_TRUE(contains(json["errors"][0]["message"], "File too large")) << run.err;
+  EXPECT_EQ(json["stopped"]["files_left"], 2);
+  EXPECT_TRUE(names_in(folder / "out").empty());
+}
+
 bool is_png(const std::filesystem::path& path) {
   return read_bytes(path).starts_with("\x89PNG\r\n\x1a\n");
 }

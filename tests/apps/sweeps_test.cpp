@@ -85,6 +85,10 @@ TEST(Sweeps, AMissingPoseOrABadSweepCostsOnlyItsFile) {
   EXPECT_EQ(
       run_cli({"voxelize", folder.text("velodyne"), "--poses", folder.text("poses.txt")}).exit_code,
       2);
+  const ProgramRun absent = run_cli(
+      {"voxelize", folder.text("velodyne"), "--sweeps", "2", "--poses", folder.text("absent.txt")});
+  EXPECT_EQ(absent.exit_code, 1);
+  EXPECT_TRUE(contains(absent.err, folder.text("absent.txt") + ": no such file")) << absent.err;
   std::filesystem::remove(folder / "poses.txt");
   const ProgramRun none = run_cli(
       {"render", folder.text("velodyne/000002.bin"), "-o", folder.text("a.png"), "--sweeps", "2"});

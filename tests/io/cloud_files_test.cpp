@@ -3,16 +3,19 @@
 // as well. One ctest test a folder.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "io/format.hpp"
 #include "io/io.h"
+#include "tests/io/manifest_fields.hpp"
 #include "tests/support/shared_files.hpp"
 
 namespace {
@@ -220,6 +223,34 @@ void check_bounds(const Row& row, const io::Cloud& cloud) {
   }
 }
 
+std::string folder_of(const Row& row) {
+  const std::string& file = row.at("file");
+  return file.substr(0, file.find('/'));
+}
+
+void check_fields(const Row& row, const io::Cloud& cloud) {
+  const auto expected =
+      test_support::manifest_fields(folder_of(row), row.at("format"), row.at("fields"));
+  SCOPED_TRACE(row.at("file") + ": " + row.at("fields"));
+  for (const std::string& name : expected.some) EXPECT_NE(cloud.find(name), nullptr) << name;
+  for (const std::string& name : expected.absent) EXPECT_EQ(cloud.find(name), nullptr) << name;
+  if (expected.columns >= 0) {
+    EXPECT_EQ(cloud.columns().size(), static_cast<std::size_t>(expected.columns));
+  }
+  if (expected.all.empty()) return;
+  if (row.at("fields").ends_with("...")) {
+    ASSERT_GT(cloud.columns().size(), expected.all.size()) << "the row lists the first ones";
+  } else {
+    ASSERT_EQ(cloud.columns().size(), expected.all.size());
+  }
+  for (std::size_t i = 0; i < expected.all.size(); ++i) {
+    const io::Field& field = cloud.columns()[i]->field;
+    EXPECT_EQ(field.name, expected.all[i].name) << "field " << i;
+    EXPECT_EQ(std::string(base::name(field.type)), expected.all[i].type) << field.name;
+    EXPECT_EQ(field.count, expected.all[i].count) << field.name;
+  }
+}
+
 // E57 figures in the table are before the pose, spherical ones are angles: their clouds differ on
 // purpose.
 bool has_other_bounds(const Row& row) {
@@ -252,6 +283,7 @@ void check_real_file(const std::filesystem::path& folder, const Row& row) {
         << name;
   }
   if (!has_other_bounds(row)) check_bounds(row, *outcome.cloud);
+  check_fields(row, *outcome.cloud);
 }
 
 class RealFiles : public testing::TestWithParam<const char*> {};
@@ -268,9 +300,26 @@ TEST_P(RealFiles, HaveTheFactsOfTheManifest) {
   EXPECT_GT(files, 0) << "no row for " << GetParam();
 }
 
-INSTANTIATE_TEST_SUITE_P(Folders, RealFiles,
-                         testing::Values("e57", "hdf5", "kitti", "las", "laz", "npy", "npz",
-                                         "nuscenes", "pcd", "ply", "semantickitti", "text"),
+const std::vector<const char*> kFolders{"e57", "hdf5",     "kitti", "las", "laz",           "npy",
+                                        "npz", "nuscenes", "pcd",   "ply", "semantickitti", "text"};
+
+TEST(RealFiles, HaveARowEachInAFolderThatIsTested) {
+  REQUIRE_SHARED(data, std::filesystem::path("data"));
+  REQUIRE_SHARED(manifest, "data/MANIFEST.md");
+  std::set<std::string> listed, there;
+  for (const Row& row : manifest_rows(manifest)) {
+    EXPECT_TRUE(std::ranges::find(kFolders, folder_of(row)) != kFolders.end()) << row.at("file");
+    listed.insert(row.at("file"));
+  }
+  for (const char* folder : kFolders) {
+    for (const auto& entry : std::filesystem::directory_iterator(data / folder))
+      there.insert(std::string(folder) + "/" + entry.path().filename().string());
+  }
+  EXPECT_EQ(listed, there);
+  EXPECT_FALSE(listed.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, RealFiles, testing::ValuesIn(kFolders),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 }  // namespace

@@ -202,6 +202,17 @@ TEST(EnormousClaims, TakeNoMemory) {
   EXPECT_LT(peak_kilobytes() - before, 16 * 1024);
 }
 
+TEST(Text, NegativeCountsAndPosesThatAreNotFiniteAreRefused) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.pts", "-1\n1 2 3\n");
+  EXPECT_EQ(message_of(folder / "a.pts"), "line 1 claims -1 points");
+  const std::string pose = "1\n1\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n1 0 0 0\n0 1 0 0\n0 0 1 0\n";
+  write_file(folder / "a.ptx", pose + "nan 0 0 1\n1 2 3 0.5\n");
+  EXPECT_EQ(message_of(folder / "a.ptx"), "line 10: 'nan' in the transformation is not finite");
+  write_file(folder / "b.ptx", pose + "7 0 0 1\n1 2 3 0.5\n");
+  EXPECT_EQ(io::read(folder / "b.ptx").get("x").at(0), 8);
+}
+
 TEST(Locale, ChangesNothing) {
   const TemporaryFolder folder;
   ::setenv("LOCPATH", SPARSECONV_LOCALES, 1);

@@ -29,14 +29,15 @@ struct Loaded {
 // Message of the exception being handled.
 std::string current_error();
 
-// Calls load(0), load(1), ... on `jobs` threads, at most `jobs` results ahead of next(), and hands
-// them out in order.
+// Calls load(0), load(1), ... on `jobs` threads, at most `ahead` results ahead of next() (as many
+// as threads, where it is 0), and hands them out in order. Where some loads take much longer than
+// others, more ahead keep the threads busy behind a slow one.
 template <class T>
 class OrderedLoader {
  public:
-  OrderedLoader(std::size_t count, int jobs, std::function<T(std::size_t)> load)
+  OrderedLoader(std::size_t count, int jobs, std::function<T(std::size_t)> load, int ahead = 0)
       : count_(count),
-        ahead_(static_cast<std::size_t>(jobs)),
+        ahead_(static_cast<std::size_t>(ahead > 0 ? ahead : jobs)),
         load_(std::move(load)),
         slots_(ahead_) {
     for (int job = 0; job < jobs; ++job) threads_.emplace_back([this] { work(); });

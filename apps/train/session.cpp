@@ -195,9 +195,11 @@ int TrainSession::run() {
   log_ = std::make_unique<TrainLog>(settings_.output, steps_done_ / an_epoch);
   watch_interrupts();
   const std::int64_t first = steps_done_;
+  // A batch of streets that are simulated anew takes several times as long as one of kept streets.
   OrderedLoader<Batch> loader(
       static_cast<std::size_t>(all - first), settings_.jobs,
-      [&](std::size_t i) { return load_batch(first + static_cast<std::int64_t>(i)); });
+      [&](std::size_t i) { return load_batch(first + static_cast<std::int64_t>(i)); },
+      3 * settings_.jobs);
   const auto class_count = static_cast<std::int64_t>(map_.classes().size());
   std::optional<Epoch> epoch;
   auto last_note = Clock::now(), last_checkpoint = Clock::now();

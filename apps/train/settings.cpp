@@ -196,7 +196,7 @@ void add_train_options(Command& command) {
   add("device", text(), "cpu, cuda or cuda:N (cpu)");
   add("dtype", text(), "fp32, tf32, fp16 or bf16 (fp32)");
   add("threads", text(), "compute threads (all cores)");
-  add("jobs", text(), "batches made ahead, each on a thread (2)");
+  add("jobs", text(), "threads that make batches, up to three each ahead (2)");
   add("checkpoint-minutes", text(), "time between checkpoints within an epoch (5)");
   add("stop-after", text(), "steps of this call: then as after Ctrl-C, to share a machine");
   add("resume", "go on from OUT.checkpoint.h5, to the same weights");

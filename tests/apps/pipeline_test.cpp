@@ -47,6 +47,25 @@ TEST(OrderedLoader, ReadsNoFurtherAheadThanItsJobs) {
   EXPECT_LE(loads, 4u);  // the one taken and three ahead
 }  // and the destructor ends the rest
 
+// A first load that takes long holds nobody up until as many as asked for lie behind it.
+TEST(OrderedLoader, GoesOnBehindASlowOneAsFarAsAsked) {
+  std::atomic<int> loads{0};
+  std::atomic<bool> may_end{false};
+  OrderedLoader<int> loader(
+      100, 2,
+      [&](std::size_t i) {
+        while (i == 0 && !may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return static_cast<int>(i) + 0 * ++loads;
+      },
+      6);
+  for (int waited = 0; loads < 5 && waited < 5000; ++waited)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(loads, 5);  // six without the slow one
+  may_end = true;
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(loader.next()->value.value(), i);
+}
+
 TEST(SerialWorker, RunsJobsInOrderAndKeepsTheFirstFailure) {
   std::vector<int> done;
   SerialWorker worker(2);

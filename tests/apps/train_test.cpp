@@ -77,7 +77,7 @@ TEST_F(Train, LearnsARoomAndWritesModelLogAndCurves) {
   for (const char* key : {"epoch", "loss", "miou", "accuracy", "seconds"})
     EXPECT_TRUE(log[7].contains(key)) << key;
   EXPECT_LT(log[7]["loss"], log[0]["loss"]);
-  EXPECT_TRUE(contains(run.err, "voxels/s left ")) << run.err;
+  EXPECT_TRUE(contains(run.err, "voxels/s busy ")) << run.err;
   EXPECT_TRUE(read_bytes(folder / "m.curves.png").starts_with("\x89PNG"));
   // The trained model scores as well through the command that users score with.
   const ProgramRun eval =

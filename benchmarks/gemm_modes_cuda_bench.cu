@@ -1,17 +1,20 @@
 // What dense products on CUDA cost beyond the plain one, in one run:
-//   gemm_modes_cuda_bench [epilogue|grouped|stream_k]
-// epilogue: bias + SiLU + residual beside the plain product, every kernel. grouped: 27 groups of 1k
+//   gemm_modes_cuda_bench [epilogue|grouped|stream_k|gather]
+// epilogue: bias + SiLU + residual + amax beside the plain product. grouped: 27 groups of 1k
 // to 40k rows beside one product of all rows and beside a loop of cuBLAS calls. stream_k: 1.1
-// and 1.5 waves of tiles beside data-parallel. fp16, random operands, medians of bursts taken in
-// turn.
+// and 1.5 waves of tiles beside data-parallel. gather: A's rows by index beside dense A. fp16,
+// random operands, medians of bursts taken in turn.
 #include <cstdio>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <string>
 
 #include "benchmarks/peers/cublas.hpp"
 #include "benchmarks/support/dense_problem.cuh"
+#include "gemm_core/device/cuda/gather_gemm.hpp"
 #include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/visitor_gemm.hpp"
 
 namespace {
 
@@ -56,29 +59,79 @@ std::vector<float> medians(const std::vector<std::function<void()>>& contenders,
 
 void check(const gemm_core::GemmStatus& status) { ENSURE(status.ok(), status.message); }
 
+// Bias, SiLU, a residual and amax behind 4096 x 4096 x k and 8192 x 8192 x k: every way to run them
+// beside the fastest plain kernel.
 void time_epilogue(cudaStream_t stream) {
-  for (const std::int64_t k : {4096, 512}) {
-    constexpr std::int64_t kM = 8192, kN = 8192;
-    const Bytes a = random_operand(DType::f16, kM * k, 1, stream);
-    const Bytes b = random_operand(DType::f16, kN * k, 2, stream);
-    const Bytes residual = random_operand(DType::f16, kM * kN, 3, stream);
-    const Bytes bias = random_operand(DType::f32, kN, 4, stream);
-    Bytes d(kM * kN * 2);
-    GemmArguments g = product(kM, kN, k, a.data(), b.data(), d.data());
-    const auto names = gemm_core::cuda::dense_kernel_names(g);
-    GemmArguments with_nodes = g;
-    with_nodes.epilogue.scale_shift(nullptr, reinterpret_cast<const float*>(bias.data()))
-        .activate(gemm_core::Activation::silu)
-        .add({residual.data(), DType::f16, {base::Device::Kind::cuda, 0}, {kM, kN}, {kN, 1}});
-    for (const std::string& name : names) {
-      if (name.find("sm80") != std::string::npos) continue;
-      Gemm plain, fused;
-      check(plain.initialize(g, nullptr, 0, stream, {name, 8}));
-      check(fused.initialize(with_nodes, nullptr, 0, stream, {name, 8}));
-      const auto ms = medians({[&] { plain.run(stream); }, [&] { fused.run(stream); }}, stream);
-      std::printf("epilogue 8192x8192x%-5ld %-22s plain %8.1f us, with nodes %8.1f us: %+.1f %%\n",
-                  static_cast<long>(k), name.c_str(), 1e3 * ms[0], 1e3 * ms[1],
-                  100 * (ms[1] / ms[0] - 1));
+  using namespace gemm_core::visitor;  // NOLINT: the graph's nodes
+  for (const std::int64_t n : {4096, 8192}) {
+    for (const std::int64_t k : {4096, 512}) {
+      const std::int64_t m = n;
+      const Bytes a = random_operand(DType::f16, m * k, 1, stream);
+      const Bytes b = random_operand(DType::f16, n * k, 2, stream);
+      const Bytes residual = random_operand(DType::f16, m * n, 3, stream);
+      const Bytes bias = random_operand(DType::f32, n, 4, stream);
+      Bytes d(static_cast<std::size_t>(m * n * 2)), amax(4);
+      const GemmArguments g = product(m, n, k, a.data(), b.data(), d.data());
+      const auto compute = [](gemm_core::ElementwiseOp op) {
+        Compute node;
+        node.op = op;
+        return node;
+      };
+      const auto graph_of = [&](bool has_residual, bool has_amax) {
+        RuntimeGraph graph;
+        const int acc = graph.add(Accumulator{});
+        const int vector = graph.add(RowLoad{reinterpret_cast<const float*>(bias.data())});
+        const int sum = graph.add(compute(gemm_core::ElementwiseOp::plus), {acc, vector});
+        int value = graph.add(compute(gemm_core::ElementwiseOp::silu), {sum});
+        if (has_residual) {
+          const int aux = graph.add(MatrixLoad{.matrix = {residual.data(), DType::f16, n, 1}});
+          value = graph.add(compute(gemm_core::ElementwiseOp::plus), {value, aux});
+        }
+        if (has_amax)
+          graph.add(
+              Reduce{.reduction = Reduction::amax, .out = reinterpret_cast<float*>(amax.data())},
+              {value});
+        return graph;
+      };
+      struct Fused {
+        std::string name;
+        gemm_core::cuda::VisitorGemm gemm;
+        Bytes workspace;
+      };
+      std::vector<Fused> fused(4);
+      std::vector<Gemm> plain;
+      std::vector<std::string> names;
+      std::vector<std::function<void()>> contenders;
+      for (const std::string& name : gemm_core::cuda::dense_kernel_names(g)) {
+        if (name.find("sm80") != std::string::npos) continue;
+        names.push_back(name);
+        check(plain.emplace_back().initialize(g, nullptr, 0, stream, {name, 8}));
+      }
+      for (Gemm& x : plain) contenders.push_back([&x, stream] { x.run(stream); });
+      const auto add = [&](Fused& x, std::string what, bool has_residual, bool has_amax,
+                           gemm_core::cuda::VisitorPath path) {
+        const RuntimeGraph graph = graph_of(has_residual, has_amax);
+        const std::size_t bytes = gemm_core::cuda::VisitorGemm::workspace_size(g, graph, path);
+        x.workspace = Bytes(bytes);
+        check(x.gemm.initialize(g, graph, x.workspace.data(), bytes, stream, path));
+        x.name = what + ", " + x.gemm.kernel_name();
+        contenders.push_back([&x, stream] { x.gemm.run(stream); });
+      };
+      using gemm_core::cuda::VisitorPath;
+      add(fused[0], "bias, silu", false, false, VisitorPath::fastest);
+      add(fused[1], "bias, silu, residual, amax", true, true, VisitorPath::fastest);
+      add(fused[2], "the same", true, true, VisitorPath::interpreted);
+      add(fused[3], "the same", true, true, VisitorPath::separate);
+      const auto ms = medians(contenders, stream);
+      const float best =
+          *std::min_element(ms.begin(), ms.begin() + static_cast<long>(names.size()));
+      for (std::size_t i = 0; i < ms.size(); ++i) {
+        const bool is_plain = i < names.size();
+        std::printf("epilogue %ldx%ldx%-5ld %-60s %8.1f us: %+.1f %% of the fastest plain kernel\n",
+                    static_cast<long>(m), static_cast<long>(n), static_cast<long>(k),
+                    (is_plain ? names[i] : fused[i - names.size()].name).c_str(), 1e3 * ms[i],
+                    100 * (ms[i] / best - 1));
+      }
     }
   }
 }
@@ -142,6 +195,64 @@ void time_stream_k(cudaStream_t stream) {
   }
 }
 
+// A's rows in the order of a random permutation, and rows of C channels by a random neighbour for
+// each of 27 taps, beside the product of the same extents with dense A; then D scattered too.
+void time_gather(cudaStream_t stream) {
+  constexpr std::int64_t kM = 100000, kTaps = 27;
+  std::mt19937 random(1);
+  std::vector<std::int32_t> order(kM), neighbours(kM * kTaps);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  for (auto& x : neighbours) x = static_cast<std::int32_t>(random() % kM);
+  const auto on_device = [](const std::vector<std::int32_t>& list) {
+    Bytes bytes(list.size() * 4);
+    CUDA_CHECK(cudaMemcpy(bytes.data(), list.data(), list.size() * 4, cudaMemcpyHostToDevice));
+    CUDA_CHECK(cudaDeviceSynchronize());
+    return bytes;
+  };
+  const Bytes rows = on_device(order), taps = on_device(neighbours);
+  for (const std::int64_t c : {128, 256}) {
+    const std::int64_t k = kTaps * c;
+    const Bytes a = random_operand(DType::f16, kM * k, 1, stream);
+    const Bytes b = random_operand(DType::f16, c * k, 2, stream);
+    Bytes d(static_cast<std::size_t>(kM * c * 2));
+    const GemmArguments dense_arguments = product(kM, c, k, a.data(), b.data(), d.data());
+    Gemm dense;
+    check(dense.initialize(dense_arguments, nullptr, 0, stream));
+    gemm_core::cuda::GatherGemmArguments g;
+    g.m = kM;
+    g.n = c;
+    g.k = k;
+    g.a.data = a.data();
+    g.a.rows = kM;
+    g.a.row_stride = k;
+    g.a.index = {rows.data(), DType::i32};
+    g.a.index_count = kM;
+    g.b = dense_arguments.b;
+    g.d = dense_arguments.d;
+    gemm_core::cuda::GatherGemm by_rows, scattered, by_taps;
+    check(by_rows.initialize(g, nullptr, 0, stream));
+    g.d.rows = {{rows.data(), DType::i32}, kM};
+    check(scattered.initialize(g, nullptr, 0, stream));
+    g.d.rows = {};
+    g.a.row_stride = g.a.run = c;
+    g.a.index = {taps.data(), DType::i32};
+    g.a.index_count = kM * kTaps;
+    g.a.row_slot_stride = kTaps;
+    g.a.tap_slot_stride = 1;
+    check(by_taps.initialize(g, nullptr, 0, stream));
+    const auto ms = medians({[&] { dense.run(stream); }, [&] { by_rows.run(stream); },
+                             [&] { scattered.run(stream); }, [&] { by_taps.run(stream); }},
+                            stream);
+    const char* const what[] = {"dense", "rows permuted", "and scattered", "27 taps"};
+    for (std::size_t i = 0; i < ms.size(); ++i)
+      std::printf("gather %ldx%ldx%-5ld %-14s %-28s %8.1f us, %6.1f TFLOP/s: %.2f of dense\n",
+                  static_cast<long>(kM), static_cast<long>(c), static_cast<long>(k), what[i],
+                  (i == 0 ? dense.kernel_name() : by_rows.kernel_name()).c_str(), 1e3 * ms[i],
+                  2e-9 * static_cast<double>(kM * c * k) / ms[i], ms[0] / ms[i]);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -152,6 +263,7 @@ int main(int argc, char** argv) {
     if (what.empty() || what == "epilogue") time_epilogue(stream.get());
     if (what.empty() || what == "grouped") time_grouped(cublas, stream.get());
     if (what.empty() || what == "stream_k") time_stream_k(stream.get());
+    if (what.empty() || what == "gather") time_gather(stream.get());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

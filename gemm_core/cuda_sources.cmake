@@ -64,3 +64,15 @@ set(GEMM_CORE_PORTABLE_CUDA_SOURCES
   device/cuda/reduction.cu
   device/cuda/table_mma.cu
   device/cuda/table_simt.cu)
+# Epilogue trees: one kernel a file.
+list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/visitor_gemm.cu device/cuda/visitor_lowering.cpp)
+foreach(type f16 bf16)
+  foreach(tree amax residual program)
+    list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/tree_${type}_${tree}.cu)
+  endforeach()
+endforeach()
+# Products with gathered A.
+list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/gather_gemm.cu)
+foreach(type f16 bf16 tf32)
+  list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/row_gather_${type}.cu)
+endforeach()

@@ -13,7 +13,7 @@ if [ "${1:-}" = --built ]; then
 else
   build=${1:-build-cuda}
   cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON -DSPARSECONV_CUDA_PORTABLE_ARCHITECTURES=80 || exit 1
-  cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test gemm_core_operations_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
+  cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test gemm_core_operations_cuda_test gemm_core_visitor_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
     sparseconv_cuda_training_test sparseconv_trainer_test golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
 fi
 logs=${LOGS:-$(mktemp -d)}
@@ -33,6 +33,7 @@ check() {
 kernels=$build/tests/cuda/gemm_core_cuda_test
 dense=$build/tests/cuda/gemm_core_dense_cuda_test
 operations=$build/tests/cuda/gemm_core_operations_cuda_test
+visitors=$build/tests/cuda/gemm_core_visitor_cuda_test
 maps=$build/tests/cuda/sparseconv_cuda_maps_test
 networks=$build/tests/cuda/sparseconv_cuda_test
 engine=$build/tests/cuda/sparseconv_cuda_engine_test
@@ -41,6 +42,7 @@ check "dense products" "$dense" --gtest_brief=1
 check "dense operations" "$operations" --gtest_brief=1
 # What Ampere would run, compiled from PTX for this device.
 check "kernels of sm_80" env CUDA_FORCE_PTX_JIT=1 "$operations" --gtest_brief=1 --gtest_filter='CudaPortable*'
+check "visitors and gathers" "$visitors" --gtest_brief=1
 check "maps and voxels" "$maps" --gtest_brief=1 --gtest_filter='*device*:FrameMaps.*'
 check "networks" "$networks" --gtest_brief=1
 check "engine" "$engine" --gtest_brief=1 --gtest_filter='-LargeGrid*'
@@ -69,6 +71,7 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize memcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*:*Batches*:*Takes*:*Refuses*'
   few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaConv.Scales*'
   sanitize memcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
+  sanitize memcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='-*SameBits*:*EveryFunction*'
   sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'
   sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*'
   sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
@@ -76,8 +79,11 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize racecheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize synccheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize initcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter='*ByHand*:CudaReduction.Nothing*:CudaConv.Scales*'
+  sanitize racecheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*:*WithoutAnIndex*'
   sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
   sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:*OneTap*'
+  sanitize initcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*'
+  sanitize synccheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*'
   sanitize initcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
 fi
 echo

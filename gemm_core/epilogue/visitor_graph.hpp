@@ -28,6 +28,13 @@ class RuntimeGraph {
   void for_each(const Action& action) {
     for (auto& vertex : vertices_) std::visit(action, vertex.node);
   }
+  int size() const { return static_cast<int>(vertices_.size()); }
+  // action(node, the indices of what it reads), in order.
+  template <class Action>
+  void for_each_vertex(const Action& action) const {
+    for (const auto& vertex : vertices_)
+      std::visit([&](const auto& node) { action(node, vertex.inputs); }, vertex.node);
+  }
 
  private:
   struct Vertex {

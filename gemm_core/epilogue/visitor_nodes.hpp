@@ -13,6 +13,7 @@
 
 #include "gemm_core/atom/elementwise_op.hpp"
 #include "gemm_core/collective/cpu_dense_mainloop.hpp"
+#include "gemm_core/epilogue/reduction_kind.hpp"
 #include "gemm_core/epilogue/tile_epilogue.hpp"
 
 namespace gemm_core::visitor {
@@ -48,7 +49,7 @@ struct Accumulator {
 // A matrix [m, n]: the source C, a residual, a mask. f32, f16 or bf16.
 struct MatrixLoad {
   std::string name = "aux";
-  MatrixRef matrix;
+  MatrixRef matrix = {};
   std::int64_t batch_stride = 0;
   float null_default = 0;
   Fragment visit(Piece& piece, Inputs) const;
@@ -92,7 +93,7 @@ struct Scalar {
 // The function on fp32 values, its result rounded to `output` (f32, tf32, f16, bf16).
 struct Compute {
   ElementwiseOp op = ElementwiseOp::identity;
-  OpParameters parameters;
+  OpParameters parameters = {};
   base::DType output = base::DType::f32;
   Fragment visit(Piece& piece, Inputs inputs) const;
 };
@@ -166,18 +167,6 @@ struct MaskLoad {
   std::int64_t row_stride = 0, batch_stride = 0;  // bytes
   float null_default = 0;
   Fragment visit(Piece& piece, Inputs) const;
-};
-
-enum class Reduction : std::uint8_t {
-  sum,
-  maximum,
-  minimum,
-  amax
-};  // amax: of magnitudes; NaN passes on
-enum class ReductionAxis : std::uint8_t {
-  rows,     // out[n], over m
-  columns,  // out[m], over n
-  all,      // one value
 };
 
 // Partial results a tile, combined in tile order by finish(): the same bits for any number of

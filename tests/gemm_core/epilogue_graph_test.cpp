@@ -160,6 +160,43 @@ TEST(EpilogueVisitor, TheRunTimeProgramIsOneOfItsGraphs) {
   EXPECT_EQ(s.run(&epilogue), direct);
 }
 
+// The run-time description of a tree gives the tree's bits.
+TEST(EpilogueVisitor, TreesSplitsAndGraphsHaveARunTimeDescription) {
+  const Setting& s = setting();
+  const auto expect_same = [&](const auto& root) {
+    VisitorEpilogue composed(root);
+    VisitorEpilogue described(describe(root));
+    EXPECT_EQ(s.run(&described), s.run(&composed));
+  };
+  const ColumnLoad bias{s.column.data()};
+  expect_same(tree(Accumulator{}));
+  expect_same(tree(s.source()));
+  expect_same(linear_combination_row_bias_activation(compute(ElementwiseOp::silu), 1.5f, 0.5f,
+                                                     s.source(), bias));
+  expect_same(per_row_linear_combination_row_bias_activation(
+      compute(ElementwiseOp::relu), {s.column2.data()}, {s.column3.data()}, s.source(), bias));
+  expect_same(graph(vertex(Accumulator{}), vertex(RowLoad{s.row.data()}),
+                    vertex<0, 1>(compute(ElementwiseOp::plus)),
+                    vertex<2>(compute(ElementwiseOp::relu)),
+                    vertex<3, 2>(compute(ElementwiseOp::multiplies))));
+  std::vector<float> aux(static_cast<std::size_t>(kM * kN)), again(aux);
+  float amax[4] = {};
+  const auto split_into = [&](std::vector<float>& to, float* most) {
+    AmaxAux out{.scale_d = 0.5f, .scale_aux = 2.0f};
+    out.amax_d = {.reduction = Reduction::amax, .out = most};
+    out.amax_aux = {.reduction = Reduction::amax, .out = most + 1};
+    out.aux = {.data = to.data(), .row_stride = kN};
+    return scaled_linear_combination_row_bias_activation_amax_aux(compute(ElementwiseOp::relu),
+                                                                  1.5f, 0.0f, {}, bias, out);
+  };
+  VisitorEpilogue composed(split_into(aux, amax));
+  VisitorEpilogue described(describe(split_into(again, amax + 2)));
+  EXPECT_EQ(s.run(&described), s.run(&composed));
+  EXPECT_EQ(aux, again);
+  EXPECT_EQ(amax[0], amax[2]);
+  EXPECT_EQ(amax[1], amax[3]);
+}
+
 TEST(EpilogueVisitor, RefusesByNodeName) {
   std::vector<float> d(static_cast<std::size_t>(kM * kN), 5.0f);
   const auto message_of = [&](auto root) {

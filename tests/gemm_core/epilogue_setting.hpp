@@ -13,6 +13,7 @@
 #include "gemm_core/device/gather_conv.hpp"
 #include "gemm_core/device/gemm.hpp"
 #include "gemm_core/epilogue/visitor_aliases.hpp"
+#include "gemm_core/epilogue/visitor_description.hpp"
 #include "gemm_core/epilogue/visitor_graph.hpp"
 
 namespace epilogue_case {

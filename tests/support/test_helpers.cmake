@@ -9,6 +9,6 @@ function(sparseconv_test target)
     SPARSECONV_LOCALES="${PROJECT_BINARY_DIR}/locales")
   sparseconv_warnings(${target})
   # Tests are compiled once and run once: light optimisation halves the build and keeps the oracles quick enough.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600)
 endfunction()

@@ -5,6 +5,7 @@
 #include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/device/cuda/dense_checks.hpp"
 #include "gemm_core/device/cuda/gemm_lowering.hpp"
+#include "gemm_core/device/cuda/visitor_gemm.hpp"
 
 namespace gemm_core::cuda {
 namespace {
@@ -85,10 +86,29 @@ GemmArguments with_device_pointers(const GemmArguments& g, void* workspace, cuda
   return device;
 }
 
+// Nodes for which an epilogue tree was compiled run in its kernel, as a graph behind the product.
+struct AsTree {
+  GemmArguments product;
+  visitor::RuntimeGraph graph;
+};
+std::optional<AsTree> as_tree(const GemmArguments& g, const GemmPlan& plan) {
+  // Narrow results leave half of the tree kernels' tiles empty; a caller who names a kernel or asks
+  // for cut sums gets those.
+  if (g.epilogue.nodes.empty() || !plan.kernel.empty() || g.n <= 64 ||
+      g.schedule.decomposition != kernel::Decomposition::data_parallel)
+    return std::nullopt;
+  AsTree tree{g, visitor::graph_of(g.epilogue)};
+  tree.product.epilogue.nodes.clear();
+  if (!VisitorGemm::can_implement(tree.product, tree.graph, VisitorPath::compiled).ok())
+    return std::nullopt;
+  return tree;
+}
+
 }  // namespace
 
 struct Gemm::Impl {
   LoweredGemm lowered;
+  std::optional<VisitorGemm> tree;  // instead
   GemmPlan plan;
   void* workspace = nullptr;
   std::size_t bytes = 0;
@@ -115,6 +135,8 @@ GemmStatus Gemm::can_implement(const GemmArguments& g, const GemmPlan& plan) {
 
 std::size_t Gemm::workspace_size(const GemmArguments& g, const GemmPlan& plan) {
   if (is_empty(g) || !can_implement(g, plan).ok()) return 0;
+  if (const auto tree = as_tree(g, plan))
+    return VisitorGemm::workspace_size(tree->product, tree->graph);
   if (has_pointers(g)) return static_cast<std::size_t>(g.batch) * kArrays * sizeof(void*) + 16;
   return lower(g, plan)->workspace_bytes();
 }
@@ -129,7 +151,13 @@ GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t
                                                 workspace ? bytes : 0, " bytes, needs ", needed)};
   }
   impl_->lowered = {};
-  if (!is_empty(g)) {
+  impl_->tree.reset();
+  if (const auto tree = as_tree(g, plan)) {
+    if (auto s =
+            impl_->tree.emplace().initialize(tree->product, tree->graph, workspace, bytes, stream);
+        !s.ok())
+      return s;
+  } else if (!is_empty(g)) {
     impl_->lowered = *lower(with_device_pointers(g, workspace, stream), plan);
     impl_->lowered.bind(workspace, stream);
   }
@@ -148,11 +176,14 @@ GemmStatus Gemm::update(const GemmArguments& g, cudaStream_t stream) {
 
 GemmStatus Gemm::run(cudaStream_t stream) const {
   if (!impl_->initialized) return {Code::not_initialized, "gemm on CUDA: run before initialize"};
+  if (impl_->tree) return impl_->tree->run(stream);
   launch(impl_->lowered, stream);
   return {};
 }
 
-std::string Gemm::kernel_name() const { return impl_->lowered.name; }
+std::string Gemm::kernel_name() const {
+  return impl_->tree ? impl_->tree->kernel_name() : impl_->lowered.name;
+}
 
 std::vector<std::string> dense_kernel_names(const GemmArguments& g) {
   std::vector<std::string> names;

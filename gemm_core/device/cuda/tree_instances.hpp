@@ -1,0 +1,65 @@
+// The epilogue trees that are compiled, and how to launch a product with one. A tree of the
+// caller's own, in a file that nvcc compiles and that includes tree_instance.cuh:
+//
+//   using Tree = DeviceTree<DeviceCompute<ElementwiseOp::maximum>, DeviceAccumulator, DeviceRow>;
+//   auto params = tree_params<Tree>(args, *tree_problem(args));
+//   params.tree.children.rest.first = {limits, 0, 0.f};
+//   launch_tree_gemm<base::half_t, Tree>(params, tree_clusters(args), stream);
+#pragma once
+#include <algorithm>
+#include <optional>
+
+#include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/device/gemm.hpp"
+#include "gemm_core/kernel/sm90_gemm.cuh"
+#include "gemm_core/kernel/sm90_tree_gemm.cuh"
+
+namespace gemm_core::cuda {
+
+// amax(activation(scale * acc + shift)), and the same with a residual before amax.
+using BiasTree = DeviceTree<DeviceActivation, DeviceTree<DeviceScaleShift, DeviceAccumulator>>;
+using AmaxTree = DeviceTree<DeviceAmax, BiasTree>;
+template <class Element>
+using ResidualTree =
+    DeviceTree<DeviceAmax,
+               DeviceTree<DeviceCompute<ElementwiseOp::plus>, BiasTree, DevicePrefetched<Element>>>;
+using ProgramTree = DeviceTree<DeviceProgram>;
+
+inline constexpr int kTreeStages = 5;
+
+// Tensor maps and extents of A B; alpha, beta, C and nodes are the tree's. Empty where the tree
+// kernels cannot take the product: visitor_gemm.hpp says which ones they do.
+std::optional<Sm90GemmProblem> tree_problem(const GemmArguments& arguments);
+
+inline kernel::TileOrder tree_order(const GemmArguments& g) {
+  return kernel::TileOrder({(g.m + 255) / 256, (g.n + 127) / 128, g.batch},
+                           kernel::Raster::heuristic, 8);
+}
+// Of two thread blocks: as many as the current device runs, or as there are pairs of tiles.
+inline int tree_clusters(const GemmArguments& g) {
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  return static_cast<int>(std::min<std::int64_t>(
+      tree_order(g).count(), base::cuda::device_info(device).multiprocessors / 2));
+}
+
+template <class Tree>
+Sm90TreeGemmParams<Tree> tree_params(const GemmArguments& g, const Sm90GemmProblem& problem) {
+  Sm90TreeGemmParams<Tree> params;
+  params.a = problem.a;
+  params.b = problem.b;
+  params.d = params.aux = problem.d;
+  params.order = tree_order(g);
+  params.k_stages = problem.k_stages;
+  params.batch_step_a = problem.batch_step_a;
+  params.batch_step_b = problem.batch_step_b;
+  params.m = static_cast<int>(g.m);
+  params.n = static_cast<int>(g.n);
+  return params;
+}
+
+// Both operands K-major. `clusters` of two thread blocks.
+template <class Element, class Tree>
+void launch_tree_gemm(const Sm90TreeGemmParams<Tree>& params, int clusters, cudaStream_t stream);
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,191 @@
+// Dense products on Hopper whose results pass through an epilogue tree that is part of the compiled
+// kernel. Two consumer warpgroups take tiles of 128 x 128 in turn: while one multiplies, the other
+// runs the tree. Each has a whole tile of shared memory for results; where the tree reads a matrix,
+// it is copied there while the tile is multiplied, and the results take its place.
+#pragma once
+#include "gemm_core/collective/sm90_tma_mma.cuh"
+#include "gemm_core/epilogue/cuda/device_nodes.cuh"
+#include "gemm_core/kernel/tile_order.hpp"
+
+namespace gemm_core {
+
+template <class Element_, bool kKMajorA, bool kKMajorB, int kTreeStages>
+struct Sm90TreeConfig
+    : Sm90DenseConfig<
+          Element_, kKMajorA, kKMajorB,
+          Sm90DenseTile{
+              .m = 128, .n = 128, .stages = kTreeStages, .cluster = 2, .alternates = true}> {
+  using Base = Sm90DenseConfig<
+      Element_, kKMajorA, kKMajorB,
+      Sm90DenseTile{.m = 128, .n = 128, .stages = kTreeStages, .cluster = 2, .alternates = true}>;
+  static constexpr int kStoreBytes = 32768;  // of a consumer: 4 blocks of 64 rows of 128 bytes
+  static constexpr int kRings = Base::kStages * Base::kStageBytes + Base::kConsumers * kStoreBytes;
+  // full, empty, turn, and one a consumer for the matrix that the tree reads.
+  static constexpr int kBarrierBytes =
+      (8 * (2 * Base::kStages + 2 * Base::kConsumers) + 15) / 16 * 16;
+  static_assert(sizeof(Element_) == 2, "results have the operands' 16 bits");
+};
+
+template <class Tree>
+struct Sm90TreeGemmParams {
+  CUtensorMap a, b, d, aux;  // aux: of trees that prefetch
+  kernel::TileOrder order;   // of clusters
+  int k_stages = 0;
+  int batch_step_a = 1, batch_step_b = 1, batch_step_aux = 1;
+  int m = 0, n = 0;
+  typename Tree::Params tree;
+};
+
+template <class Config, class Tree>
+struct Sm90TreeGemm {
+  static constexpr int kSharedBytes =
+      Config::kRings + Config::kBarrierBytes + Config::kConsumers * Tree::kSharedFloats * 4;
+  static_assert(kSharedBytes <= 227 * 1024, "stages and the tree do not fit in shared memory");
+  using Mma = Sm90TmaMma<Config>;
+  static constexpr int kBlockBytes = 8192;  // 64 rows of 64 results
+  static constexpr int kBlocks = Config::kStoreBytes / kBlockBytes;
+
+  // Four blocks of 64 x 64 in turn, whose sums move to the front: one copy of the code.
+  static __device__ __forceinline__ void store(const Sm90TreeGemmParams<Tree>& params,
+                                               typename Tree::State& state, TreePlace at,
+                                               const DenseWork& work, std::uint32_t room,
+                                               int barrier, typename Mma::Sums& sums) {
+    static_assert(Config::kAtoms == 2 && Config::Mma::kAccumulators == 2 * kTreeValues);
+    const int lane = at.thread % 32, matrix = lane / 8;
+    const int matrix_row = at.thread / 32 * 16 + lane % 8 + 8 * (matrix & 1);
+#pragma unroll 1
+    for (int block = 0; block < kBlocks; ++block) {
+      at.atom = block / 2;
+      at.column = block % 2 * 64;
+      at.matrix = room + block * kBlockBytes;
+      at.spot.row = work.m + at.atom * 64 + at.thread / 32 * 16 + lane / 4;
+      at.spot.column = work.n + at.column + lane % 4 * 2;
+      TreeValues in, out;
+#pragma unroll
+      for (int i = 0; i < kTreeValues; ++i) in[i] = sums[0][i];
+      Tree::visit(params.tree, state, at, in, out);
+#pragma unroll
+      for (int j = 0; j < 8; j += 2) {
+        std::uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = DeviceElement<typename Config::Element>::pack(out[4 * j + 2 * i],
+                                                                   out[4 * j + 2 * i + 1]);
+        ptx::store_matrices(at.matrix + swizzled_offset<128>(matrix_row, j + matrix / 2), words[0],
+                            words[1], words[2], words[3]);
+      }
+      ptx::fence_proxy_async();
+      ptx::named_barrier(barrier, 128);
+      if (at.thread == 0) {
+        const int column = work.n + at.column;
+        if (column < params.n)
+          ptx::tma_store_3d(&params.d, at.matrix, column, work.m + at.atom * 64, work.batch);
+        ptx::bulk_commit();
+      }
+#pragma unroll
+      for (int i = 0; i < kTreeValues; ++i) {
+        sums[0][i] = sums[0][i + kTreeValues];
+        sums[0][i + kTreeValues] = sums[1][i];
+        sums[1][i] = sums[1][i + kTreeValues];
+      }
+    }
+  }
+};
+
+template <class Config, class Tree>
+__global__ void __launch_bounds__(Config::kThreads, 1)
+    sm90_tree_gemm(const __grid_constant__ Sm90TreeGemmParams<Tree> params) {
+  using Parts = Sm90TreeGemm<Config, Tree>;
+  using Mma = typename Parts::Mma;
+  extern __shared__ __align__(1024) std::uint8_t tree_shared[];
+  const std::uint32_t base = ptx::shared_address(tree_shared);
+  if (base % 1024 != 0) __trap();  // no room was left for rounding up
+  const Mma mma(base);
+  const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
+  const std::uint32_t rank = Config::kCluster == 1 ? 0 : ptx::cluster_rank();
+  const std::uint32_t copied =
+      mma.turn(Config::kConsumers) + 8 * group;  // a consumer's own barrier
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Config::kConsumers; ++i)
+      ptx::barrier_init(mma.turn(Config::kConsumers) + 8 * i, 1);
+    mma.init_barriers();
+  }
+  if constexpr (Config::kCluster == 1)
+    __syncthreads();
+  else
+    ptx::cluster_sync();
+
+  const std::uint32_t cluster = blockIdx.x / Config::kCluster;
+  const std::uint32_t clusters = gridDim.x / Config::kCluster;
+  DenseWork work;
+  work.k_count = params.k_stages;
+  const auto place = [&](std::uint32_t index) {
+    const kernel::TileCoord tile = params.order.tile(index);
+    work.m =
+        (static_cast<int>(tile.m) * Config::kCluster + static_cast<int>(rank)) * Config::kTileM;
+    work.n = static_cast<int>(tile.n) * Config::kTileN;
+    work.batch = static_cast<int>(tile.batch);
+  };
+  typename Mma::Position position;
+  if (group == Config::kConsumers) {
+    ptx::release_registers_to<Config::kProducerRegisters>();
+    if (thread == 0) {
+      position.parity = 1;
+      for (std::uint32_t i = cluster; i < params.order.count(); i += clusters) {
+        place(i);
+        mma.load(&params.a, &params.b, work.batch * params.batch_step_a,
+                 work.batch * params.batch_step_b, work, rank, position);
+      }
+    }
+  } else {
+    ptx::claim_registers_to<Config::kConsumerRegisters>();
+    const std::uint32_t room = mma.store_room(group);
+    TreePlace at;
+    at.thread = thread;
+    at.shared = base + Config::kRings + Config::kBarrierBytes + group * Tree::kSharedFloats * 4;
+    at.spot.lane = thread % 32;
+    at.spot.m = params.m;
+    at.spot.n = params.n;
+    typename Mma::Sums sums;
+    typename Tree::State state;
+    std::uint32_t tiles = 0;
+    for (std::uint32_t i = cluster; i < params.order.count(); i += clusters) {
+      const std::uint32_t tile = tiles++;
+      if (tile % 2 != static_cast<std::uint32_t>(group)) {
+        position.advance(params.k_stages);
+        continue;
+      }
+      place(i);
+      at.spot.batch = work.batch;
+      at.tile_column = work.n;
+      if constexpr (Tree::kPrefetches) {
+        if (thread == 0) {
+          ptx::bulk_wait_read<0>();  // the results of the consumer's last tile
+          ptx::barrier_arrive_expect(copied, Config::kStoreBytes);
+#pragma unroll 1
+          for (int block = 0; block < Parts::kBlocks; ++block)
+            ptx::tma_load_3d(room + block * Parts::kBlockBytes, &params.aux, copied,
+                             work.n + block % 2 * 64, work.m + block / 2 * 64,
+                             work.batch * params.batch_step_aux);
+        }
+      }
+      Tree::begin(params.tree, state, at);
+      mma.wait_for_turn(group, tile / 2);
+      mma.multiply(params.k_stages, group, thread % 32, position, sums);
+      Tree::share(params.tree, state, at);
+      if constexpr (!Tree::kPrefetches) {
+        if (thread == 0) ptx::bulk_wait_read<0>();
+      }
+      ptx::named_barrier(1 + group, 128);
+      if constexpr (Tree::kPrefetches) ptx::barrier_wait(copied, tile / 2 & 1);
+      Parts::store(params, state, at, work, room, 1 + group, sums);
+    }
+    if (thread == 0) ptx::bulk_wait_all();
+    Tree::finish(params.tree, state, thread % 32);
+  }
+  // No block leaves while others may still copy into it or arrive at its barriers.
+  if constexpr (Config::kCluster > 1) ptx::cluster_sync();
+}
+
+}  // namespace gemm_core

@@ -72,7 +72,7 @@ foreach(type f16 bf16)
   endforeach()
 endforeach()
 # Products with gathered A.
-list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/gather_gemm.cu)
+list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/gather_gemm.cu device/cuda/list_gemm.cu)
 foreach(type f16 bf16 tf32)
   list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/row_gather_${type}.cu)
 endforeach()

@@ -3,7 +3,7 @@
 // no row; B comes by TMA, half of it from each block of a cluster, on the same barrier. Consumers
 // are those of sm90_tma_mma.cuh.
 #pragma once
-#include "gemm_core/collective/operand.hpp"
+#include "gemm_core/collective/slot_list.cuh"
 #include "gemm_core/collective/sm90_tma_mma.cuh"
 
 namespace gemm_core::ptx {
@@ -18,19 +18,6 @@ __device__ __forceinline__ void gather_16(std::uint32_t to, const void* from, bo
 }  // namespace gemm_core::ptx
 
 namespace gemm_core {
-
-// Numbers in device memory, or i * stride.
-struct SlotList {
-  const void* data = nullptr;
-  bool is_long = false;  // int64
-  std::int64_t stride = 1;
-
-  __device__ __forceinline__ std::int64_t operator[](std::int64_t i) const {
-    if (data == nullptr) return i * stride;
-    return is_long ? __ldg(static_cast<const long long*>(data) + i)
-                   : static_cast<std::int64_t>(__ldg(static_cast<const int*>(data) + i));
-  }
-};
 
 // Element (m, k) is data[index[rows[m] + taps[k / run]]][k % run]; 0 where the index is negative or
 // not below `limit`.

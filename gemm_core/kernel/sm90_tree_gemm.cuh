@@ -1,7 +1,8 @@
 // Dense products on Hopper whose results pass through an epilogue tree that is part of the compiled
 // kernel. Two consumer warpgroups take tiles of 128 x 128 in turn: while one multiplies, the other
-// runs the tree. Each has a whole tile of shared memory for results; where the tree reads a matrix,
-// it is copied there while the tile is multiplied, and the results take its place.
+// runs the tree. Each has a whole tile of shared memory for results and a thread of its own that
+// stores them; where the tree reads a matrix, that thread has it copied to the same place while the
+// tile is multiplied, and the results take its place.
 #pragma once
 #include "gemm_core/collective/sm90_tma_mma.cuh"
 #include "gemm_core/epilogue/cuda/device_nodes.cuh"
@@ -20,9 +21,9 @@ struct Sm90TreeConfig
       Sm90DenseTile{.m = 128, .n = 128, .stages = kTreeStages, .cluster = 2, .alternates = true}>;
   static constexpr int kStoreBytes = 32768;  // of a consumer: 4 blocks of 64 rows of 128 bytes
   static constexpr int kRings = Base::kStages * Base::kStageBytes + Base::kConsumers * kStoreBytes;
-  // full, empty, turn, and one a consumer for the matrix that the tree reads.
+  // full, empty, turn; a consumer's `ready` and `filled`.
   static constexpr int kBarrierBytes =
-      (8 * (2 * Base::kStages + 2 * Base::kConsumers) + 15) / 16 * 16;
+      (8 * (2 * Base::kStages + 3 * Base::kConsumers) + 15) / 16 * 16;
   static_assert(sizeof(Element_) == 2, "results have the operands' 16 bits");
 };
 
@@ -45,11 +46,12 @@ struct Sm90TreeGemm {
   static constexpr int kBlockBytes = 8192;  // 64 rows of 64 results
   static constexpr int kBlocks = Config::kStoreBytes / kBlockBytes;
 
-  // Four blocks of 64 x 64 in turn, whose sums move to the front: one copy of the code.
-  static __device__ __forceinline__ void store(const Sm90TreeGemmParams<Tree>& params,
-                                               typename Tree::State& state, TreePlace at,
-                                               const DenseWork& work, std::uint32_t room,
-                                               int barrier, typename Mma::Sums& sums) {
+  // The tree on four blocks of 64 x 64 in turn, whose sums move to the front: one copy of the code.
+  // Results are left in `room`.
+  static __device__ __forceinline__ void run(const Sm90TreeGemmParams<Tree>& params,
+                                             typename Tree::State& state, TreePlace at,
+                                             const DenseWork& work, std::uint32_t room,
+                                             typename Mma::Sums& sums) {
     static_assert(Config::kAtoms == 2 && Config::Mma::kAccumulators == 2 * kTreeValues);
     const int lane = at.thread % 32, matrix = lane / 8;
     const int matrix_row = at.thread / 32 * 16 + lane % 8 + 8 * (matrix & 1);
@@ -74,14 +76,6 @@ struct Sm90TreeGemm {
         ptx::store_matrices(at.matrix + swizzled_offset<128>(matrix_row, j + matrix / 2), words[0],
                             words[1], words[2], words[3]);
       }
-      ptx::fence_proxy_async();
-      ptx::named_barrier(barrier, 128);
-      if (at.thread == 0) {
-        const int column = work.n + at.column;
-        if (column < params.n)
-          ptx::tma_store_3d(&params.d, at.matrix, column, work.m + at.atom * 64, work.batch);
-        ptx::bulk_commit();
-      }
 #pragma unroll
       for (int i = 0; i < kTreeValues; ++i) {
         sums[0][i] = sums[0][i + kTreeValues];
@@ -89,6 +83,33 @@ struct Sm90TreeGemm {
         sums[1][i] = sums[1][i + kTreeValues];
       }
     }
+  }
+
+  // One thread a consumer. `ready`: the room is free, and holds what the tree reads; `filled`: the
+  // results are there. Blocks of 64 x 64 by bulk copies.
+  static __device__ __forceinline__ void copy_tile(const Sm90TreeGemmParams<Tree>& params,
+                                                   const DenseWork& work, std::uint32_t room,
+                                                   std::uint32_t ready, std::uint32_t filled,
+                                                   std::uint32_t parity) {
+    ptx::bulk_wait_read<0>();  // the results of the consumer's last tile
+    if constexpr (Tree::kPrefetches) {
+      ptx::barrier_arrive_expect(ready, Config::kStoreBytes);
+#pragma unroll 1
+      for (int block = 0; block < kBlocks; ++block)
+        ptx::tma_load_3d(room + block * kBlockBytes, &params.aux, ready, work.n + block % 2 * 64,
+                         work.m + block / 2 * 64, work.batch * params.batch_step_aux);
+    } else {
+      ptx::barrier_arrive(ready);
+    }
+    ptx::barrier_wait(filled, parity);
+#pragma unroll 1
+    for (int block = 0; block < kBlocks; ++block) {
+      const int column = work.n + block % 2 * 64;
+      if (column < params.n)
+        ptx::tma_store_3d(&params.d, room + block * kBlockBytes, column, work.m + block / 2 * 64,
+                          work.batch);
+    }
+    ptx::bulk_commit();
   }
 };
 
@@ -103,12 +124,14 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   const Mma mma(base);
   const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
   const std::uint32_t rank = Config::kCluster == 1 ? 0 : ptx::cluster_rank();
-  const std::uint32_t copied =
-      mma.turn(Config::kConsumers) + 8 * group;  // a consumer's own barrier
+  const auto ready = [&](int consumer) { return mma.turn(Config::kConsumers + consumer); };
+  const auto filled = [&](int consumer) { return mma.turn(2 * Config::kConsumers + consumer); };
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < Config::kConsumers; ++i)
-      ptx::barrier_init(mma.turn(Config::kConsumers) + 8 * i, 1);
+    for (int i = 0; i < Config::kConsumers; ++i) {
+      ptx::barrier_init(ready(i), 1);
+      ptx::barrier_init(filled(i), 4);  // warps
+    }
     mma.init_barriers();
   }
   if constexpr (Config::kCluster == 1)
@@ -130,6 +153,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   typename Mma::Position position;
   if (group == Config::kConsumers) {
     ptx::release_registers_to<Config::kProducerRegisters>();
+    const int warp = thread / 32;
     if (thread == 0) {
       position.parity = 1;
       for (std::uint32_t i = cluster; i < params.order.count(); i += clusters) {
@@ -137,6 +161,16 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
         mma.load(&params.a, &params.b, work.batch * params.batch_step_a,
                  work.batch * params.batch_step_b, work, rank, position);
       }
+    } else if (thread % 32 == 0 && warp <= Config::kConsumers) {
+      const int consumer = warp - 1;
+      std::uint32_t tiles = 0;
+      for (std::uint32_t i = cluster + consumer * clusters; i < params.order.count();
+           i += Config::kConsumers * clusters) {
+        place(i);
+        Parts::copy_tile(params, work, mma.store_room(consumer), ready(consumer), filled(consumer),
+                         tiles++ & 1);
+      }
+      ptx::bulk_wait_all();
     }
   } else {
     ptx::claim_registers_to<Config::kConsumerRegisters>();
@@ -159,29 +193,20 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
       place(i);
       at.spot.batch = work.batch;
       at.tile_column = work.n;
-      if constexpr (Tree::kPrefetches) {
-        if (thread == 0) {
-          ptx::bulk_wait_read<0>();  // the results of the consumer's last tile
-          ptx::barrier_arrive_expect(copied, Config::kStoreBytes);
-#pragma unroll 1
-          for (int block = 0; block < Parts::kBlocks; ++block)
-            ptx::tma_load_3d(room + block * Parts::kBlockBytes, &params.aux, copied,
-                             work.n + block % 2 * 64, work.m + block / 2 * 64,
-                             work.batch * params.batch_step_aux);
-        }
-      }
       Tree::begin(params.tree, state, at);
       mma.wait_for_turn(group, tile / 2);
       mma.multiply(params.k_stages, group, thread % 32, position, sums);
-      Tree::share(params.tree, state, at);
-      if constexpr (!Tree::kPrefetches) {
-        if (thread == 0) ptx::bulk_wait_read<0>();
+      if constexpr (Tree::kSharedFloats > 0) {
+        ptx::named_barrier(1 + group, 128);  // nobody reads the vectors of the last tile any more
+        Tree::share(params.tree, state, at);
+        ptx::named_barrier(1 + group, 128);
       }
-      ptx::named_barrier(1 + group, 128);
-      if constexpr (Tree::kPrefetches) ptx::barrier_wait(copied, tile / 2 & 1);
-      Parts::store(params, state, at, work, room, 1 + group, sums);
+      ptx::barrier_wait(ready(group), tile / 2 & 1);
+      Parts::run(params, state, at, work, room, sums);
+      ptx::fence_proxy_async();
+      __syncwarp();
+      if (thread % 32 == 0) ptx::barrier_arrive(filled(group));
     }
-    if (thread == 0) ptx::bulk_wait_all();
     Tree::finish(params.tree, state, thread % 32);
   }
   // No block leaves while others may still copy into it or arrive at its barriers.

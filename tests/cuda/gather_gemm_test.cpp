@@ -1,6 +1,7 @@
 // Products with gathered A and scattered D on the device against loops; operands are small
 // integers, so that results are exact.
 #include "gemm_core/device/cuda/gather_gemm.hpp"
+#include "gemm_core/device/cuda/gemm.hpp"
 #include "tests/cuda/require_device.hpp"
 #include "tests/cuda/visitor_case.hpp"
 
@@ -217,6 +218,85 @@ TEST(CudaGatherGemm, RunsWithoutAnIndexAndOnNothing) {
   ASSERT_TRUE(gemm.initialize(g, nullptr, 0, nullptr).ok());
   EXPECT_TRUE(gemm.run(nullptr).ok());
   EXPECT_EQ(gemm.kernel_name(), "none");
+}
+
+// Lists on any side, of either kind, with holes, against loops over the same lists.
+TEST(CudaGatherGemm, ListsOnEverySideOfAGemm) {
+  REQUIRE_DEVICE();
+  const std::int64_t m = 71, n = 67, k = 35, extra = 9;
+  unsigned seed = 1;
+  for (const DType type : {DType::f32, DType::f16, DType::f64, DType::i8}) {
+    const DType out = type == DType::i8 ? DType::i32 : type;
+    for (int sides = 1; sides < 32; ++sides) {
+      const DType kind = sides % 2 ? DType::i32 : DType::i64;
+      const Both<std::uint8_t> a = integers((m + extra) * (k + extra), type, ++seed),
+                               b = integers((k + extra) * (n + extra), type, ++seed),
+                               c = integers((m + extra) * (n + extra), out, ++seed);
+      Both<std::uint8_t> d = integers((m + extra) * (n + extra), out, ++seed);
+      const Indices rows(random_indices(m, m + extra, ++seed)),
+          depth(random_indices(k, k + extra, ++seed)),
+          columns(random_indices(n, n + extra, ++seed));
+      // Distinct places of D, some of them none.
+      const auto places = [&](std::int64_t count) {
+        std::vector<std::int64_t> list;
+        for (std::int64_t i = 0; i < count; ++i) list.push_back(i % 5 == 2 ? -1 : count - 1 - i);
+        return list;
+      };
+      const Indices to_rows(places(m)), to_columns(places(n));
+      gemm_core::GemmArguments g{.m = m, .n = n, .k = k};
+      g.compute = type;
+      g.a = {a.device.data(), type, k + extra, 1};
+      g.b = {b.device.data(), type, n + extra, 1};
+      g.c = {c.device.data(), out, n + extra, 1};
+      g.d = {d.data(), out, n + extra, 1};
+      g.beta = 1;
+      const auto at = [](bool listed, const Indices& list, std::int64_t i, std::int64_t limit) {
+        const std::int64_t x = listed ? list.values[static_cast<std::size_t>(i)] : i;
+        return x >= 0 && x < limit ? x : -1;
+      };
+      const bool by_row = sides & 1, by_k = sides & 2, by_column = sides & 4, to_row = sides & 8,
+                 to_column = sides & 16;
+      if (by_row) g.a.rows = g.c.rows = {rows.list(kind), m + extra};
+      if (by_k) g.a.columns = g.b.rows = {depth.list(kind), k + extra};
+      if (by_column) g.b.columns = {columns.list(kind), n + extra};
+      if (to_row) g.d.rows = {to_rows.list(kind), m};
+      if (to_column) g.d.columns = {to_columns.list(kind), n};
+      std::vector<std::uint8_t> want = d.host;
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j) {
+          const std::int64_t row = at(by_row, rows, i, m + extra),
+                             column = at(by_column, columns, j, n + extra);
+          double sum = row < 0 ? 0 : gemm_case::read(c.host.data(), out, row * (n + extra) + j);
+          for (std::int64_t x = 0; x < k; ++x) {
+            const std::int64_t z = at(by_k, depth, x, k + extra);
+            if (row < 0 || z < 0 || column < 0) continue;
+            sum += gemm_case::read(a.host.data(), type, row * (k + extra) + z) *
+                   gemm_case::read(b.host.data(), type, z * (n + extra) + column);
+          }
+          const std::int64_t to = at(to_row, to_rows, i, m),
+                             across = at(to_column, to_columns, j, n);
+          if (to >= 0 && across >= 0)
+            gemm_case::write(want.data(), out, to * (n + extra) + across, sum);
+        }
+      }
+      const auto stream = base::cuda::Stream::create();
+      gemm_core::cuda::Gemm gemm;
+      const GemmStatus status = gemm.initialize(g, nullptr, 0, stream.get());
+      ASSERT_TRUE(status.ok()) << status.message;
+      EXPECT_EQ(gemm.kernel_name(), "simt_lists");
+      ASSERT_TRUE(gemm.run(stream.get()).ok());
+      stream.synchronize();
+      d.download();
+      ASSERT_EQ(d.host, want) << base::name(type) << ", sides " << sides;
+    }
+  }
+  gemm_core::GemmArguments g{.m = 1, .n = 1, .k = 1};
+  const Both<std::uint8_t> one = integers(4, DType::f32, 1);
+  const std::int32_t host = 0;
+  g.a = g.b = {one.device.data(), DType::f32, 1, 1};
+  g.d.data = const_cast<std::uint8_t*>(one.device.data()) + 4;
+  g.a.rows = {{&host, DType::i32}, 1};
+  EXPECT_NE(gemm_core::cuda::Gemm::can_implement(g).message.find("host memory"), std::string::npos);
 }
 
 TEST(CudaGatherGemm, RefusesWhatItCannotDo) {

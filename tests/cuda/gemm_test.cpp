@@ -335,7 +335,9 @@ TEST(CudaGemm, RefusesMisuseByNameAndLeavesTheOutputAlone) {
       {Code::unsupported, {"D", "overlaps itself"}, [](auto& g) { g.d.row_stride = 5; }},
       {Code::overlap, {"D overlaps operand A"}, [](auto& g) { g.a.data = g.d.data; }},
       {Code::unsupported, {"complex"}, [](auto& g) { g.compute = DType::c64; }},
-      {Code::unsupported, {"gather"}, [&](auto& g) { g.a.rows.indices.data = host.data(); }},
+      {Code::wrong_device,
+       {"list of operand A's rows", "host"},
+       [&](auto& g) { g.a.rows.indices.data = host.data(); }},
   };
   for (const Refusal& refusal : refusals) {
     DenseProblem problem({});

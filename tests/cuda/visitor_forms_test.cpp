@@ -316,7 +316,8 @@ TEST(CudaVisitor, RefusesByNodeName) {
   EXPECT_FALSE(VisitorGemm::can_implement(g, describe(tree(Accumulator{}))).ok());
   VisitorGemm gemm;
   EXPECT_EQ(gemm.run(nullptr).code, GemmStatus::Code::not_initialized);
-  EXPECT_EQ(gemm.initialize(s.arguments(), describe(tree(Accumulator{})), nullptr, 0, nullptr).code,
+  const auto reduces = describe(tree(Reduce{.out = s.row.data()}, Accumulator{}));
+  EXPECT_EQ(gemm.initialize(s.arguments(), reduces, nullptr, 0, nullptr).code,
             GemmStatus::Code::small_workspace);
 }
 

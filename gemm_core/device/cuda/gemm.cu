@@ -5,6 +5,7 @@
 #include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/device/cuda/dense_checks.hpp"
 #include "gemm_core/device/cuda/gemm_lowering.hpp"
+#include "gemm_core/device/cuda/list_gemm.hpp"
 #include "gemm_core/device/cuda/visitor_gemm.hpp"
 
 namespace gemm_core::cuda {
@@ -108,7 +109,8 @@ std::optional<AsTree> as_tree(const GemmArguments& g, const GemmPlan& plan) {
 
 struct Gemm::Impl {
   LoweredGemm lowered;
-  std::optional<VisitorGemm> tree;  // instead
+  std::optional<VisitorGemm> tree;          // instead
+  std::optional<GemmArguments> with_lists;  // instead
   GemmPlan plan;
   void* workspace = nullptr;
   std::size_t bytes = 0;
@@ -121,7 +123,7 @@ Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 
 GemmStatus Gemm::can_implement(const GemmArguments& g, const GemmPlan& plan) {
-  if (auto s = check_dense(g); !s.ok()) return s;
+  if (auto s = has_lists(g) ? check_list_gemm(g) : check_dense(g); !s.ok()) return s;
   if (plan.group != 1 && plan.group != 2 && plan.group != 4 && plan.group != 8)
     return {Code::unsupported,
             base::concat("gemm on CUDA: group ", plan.group, ", expected 1, 2, 4 or 8")};
@@ -137,6 +139,7 @@ std::size_t Gemm::workspace_size(const GemmArguments& g, const GemmPlan& plan) {
   if (is_empty(g) || !can_implement(g, plan).ok()) return 0;
   if (const auto tree = as_tree(g, plan))
     return VisitorGemm::workspace_size(tree->product, tree->graph);
+  if (has_lists(g) && !has_pointers(g)) return 0;
   if (has_pointers(g)) return static_cast<std::size_t>(g.batch) * kArrays * sizeof(void*) + 16;
   return lower(g, plan)->workspace_bytes();
 }
@@ -152,7 +155,10 @@ GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t
   }
   impl_->lowered = {};
   impl_->tree.reset();
-  if (const auto tree = as_tree(g, plan)) {
+  impl_->with_lists.reset();
+  if (has_lists(g)) {
+    if (!is_empty(g)) impl_->with_lists = with_device_pointers(g, workspace, stream);
+  } else if (const auto tree = as_tree(g, plan)) {
     if (auto s =
             impl_->tree.emplace().initialize(tree->product, tree->graph, workspace, bytes, stream);
         !s.ok())
@@ -177,11 +183,15 @@ GemmStatus Gemm::update(const GemmArguments& g, cudaStream_t stream) {
 GemmStatus Gemm::run(cudaStream_t stream) const {
   if (!impl_->initialized) return {Code::not_initialized, "gemm on CUDA: run before initialize"};
   if (impl_->tree) return impl_->tree->run(stream);
-  launch(impl_->lowered, stream);
+  if (impl_->with_lists)
+    launch_list_gemm(*impl_->with_lists, stream);
+  else
+    launch(impl_->lowered, stream);
   return {};
 }
 
 std::string Gemm::kernel_name() const {
+  if (impl_->with_lists) return "simt_lists";
   return impl_->tree ? impl_->tree->kernel_name() : impl_->lowered.name;
 }
 

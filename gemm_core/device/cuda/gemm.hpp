@@ -15,8 +15,10 @@
 // the tensor cores, which keep about 14 bits; the others move it to fp32 after each 128 products.
 // Stream-K and split-k take the processors of the device, whatever the schedule says, and always
 // add in the order of k; kernels whose consumers take tiles in turn never cut sums. Not here:
-// gather lists (gather_gemm.hpp), scales and zero points, 2:4 metadata, visitors
+// scales and zero points, 2:4 metadata, visitors
 // (visitor_gemm.hpp), complex numbers. Epilogue nodes that have a compiled tree run in its kernel.
+// Gather lists, in device memory, run on a slow kernel of their own (list_gemm.hpp; A's rows fast:
+// gather_gemm.hpp).
 #pragma once
 #include <cuda_runtime_api.h>
 

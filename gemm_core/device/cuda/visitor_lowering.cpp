@@ -67,6 +67,7 @@ class Lowering {
   void finish() {
     to_.program.result = result_;
     to_.program.count = static_cast<int>(to_.names.size());
+    mark_kept();
   }
 
  private:
@@ -202,6 +203,21 @@ class Lowering {
     node.first_factor = static_cast<std::uint8_t>(p.factors);
     node.factor_count = static_cast<std::uint8_t>(count);
     for (const auto& f : x.factors) p.factor[p.factors++] = {f.value, f.pointer, f.batch_stride};
+  }
+
+  // Values that are read later than by the next step, and a result that is not the last step.
+  void mark_kept() {
+    VisitorProgram& p = to_.program;
+    int previous = -1;
+    for (int i = 0; i < p.count; ++i) {
+      const VisitorNode& node = p.nodes[i];
+      if (node.kind < VisitorKind::compute) continue;
+      const int inputs = node.kind == VisitorKind::compute ? arity(node.op) : 1;
+      for (int j = 0; j < inputs; ++j)
+        if (node.inputs[j] != previous) p.nodes[node.inputs[j]].keeps = true;
+      previous = i;
+    }
+    if (result_ != previous) p.nodes[result_].keeps = true;
   }
 
   // The name of a node says where in the graph it is, too.

@@ -1,5 +1,6 @@
 // Runs a visitor program on eight values a thread at a time: for graphs that have no kernel of
-// their own. Values of nodes lie in the thread's local memory; branches are uniform over the grid.
+// their own. The value of a step stays in registers for the next one; only those that are read
+// later go to the thread's local memory. Branches are uniform over the grid.
 #pragma once
 #include "gemm_core/epilogue/cuda/visitor_values.cuh"
 
@@ -22,42 +23,58 @@ struct VisitorInterpreter {
   // v: accumulators, afterwards the program's result.
   static __device__ __forceinline__ void run(const VisitorProgram& program, const VisitorSpot& spot,
                                              Values& v) {
-    float values[VisitorProgram::kMaxNodes][kValues];
+    float kept[VisitorProgram::kMaxNodes][kValues];
+    Values last = {};  // of step `step`
+    int step = -1;
     const auto copy = [](const float* from, float* to) {
 #pragma unroll
       for (int i = 0; i < kValues; ++i) to[i] = from[i];
     };
-#pragma unroll 1
-    for (int index = 0; index < program.count; ++index) {
+    const auto fetch = [&](int index, Values& to) {
+      if (index == step) return copy(last, to);
       const VisitorNode& node = program.nodes[index];
-      Values a, b, c;
-      if (node.kind != VisitorKind::accumulator && node.kind >= VisitorKind::compute)
-        copy(values[node.inputs[0]], a);
       switch (node.kind) {
         case VisitorKind::accumulator:
-          copy(v, a);
-          break;
+          return copy(v, to);
         case VisitorKind::matrix:
-          read_matrix(spot, node, a);
-          break;
+          return read_matrix(spot, node, to);
         case VisitorKind::row:
-          read_row_vector(spot, node, a);
-          break;
+          return read_row_vector(spot, node, to);
         case VisitorKind::column:
-          read_column_vector(spot, node, a);
-          break;
+          return read_column_vector(spot, node, to);
         case VisitorKind::mask:
-          read_mask(spot, node, a);
-          break;
+          return read_mask(spot, node, to);
         case VisitorKind::scalar: {
           const float value = factors_of(program, node, spot.batch);
 #pragma unroll
-          for (float& x : a) x = value;
-          break;
+          for (float& x : to) x = value;
+          return;
         }
+        default:
+          return copy(kept[index], to);
+      }
+    };
+    // The steps, and the result as one that changes nothing.
+#pragma unroll 1
+    for (int index = 0; index <= program.count; ++index) {
+      const bool is_end = index == program.count;
+      const VisitorNode& node = program.nodes[is_end ? 0 : index];
+      if (!is_end && node.kind < VisitorKind::compute) continue;
+      const int inputs = !is_end && node.kind == VisitorKind::compute ? arity(node.op) : 1;
+      Values a = {}, b = {}, c = {};
+      // Inputs come in from the last one: one copy of the code.
+#pragma unroll 1
+      for (int i = inputs; i-- > 0;) {
+        copy(b, c);
+        copy(a, b);
+        fetch(is_end ? program.result : node.inputs[i], a);
+      }
+      if (is_end) {
+        copy(a, v);
+        break;
+      }
+      switch (node.kind) {
         case VisitorKind::compute:
-          copy(values[node.inputs[1]], b);
-          copy(values[node.inputs[2]], c);
           apply_op(node.op, node.parameters, a, b, c, a);
           round_values(node.type, a);
           break;
@@ -82,13 +99,14 @@ struct VisitorInterpreter {
         case VisitorKind::store_mask:
           write_mask(spot, node, a);
           break;
-        case VisitorKind::reduce:
+        default:
           leave_reduction(spot, node, a);
           break;
       }
-      copy(a, values[index]);
+      copy(a, last);
+      step = index;
+      if (node.keeps) copy(a, kept[index]);
     }
-    copy(values[program.result], v);
   }
 };
 

@@ -11,6 +11,7 @@
 
 namespace gemm_core {
 
+// Loads, which whoever reads them evaluates; from `compute` on, steps.
 enum class VisitorKind : std::uint8_t {
   accumulator,
   matrix,      // data[m][n]
@@ -39,6 +40,7 @@ struct VisitorNode {
   visitor::ReductionAxis axis = visitor::ReductionAxis::all;
   visitor::Reduction reduction = visitor::Reduction::sum;
   bool pairs = false;  // two neighbours of a row, the first in an even column, are an aligned word
+  bool keeps = false;  // a step whose value is read later than by the next step
   std::int8_t inputs[3] = {0, 0, 0};
   std::uint8_t first_factor = 0, factor_count = 0;
   OpParameters parameters;

@@ -82,7 +82,6 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize racecheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*:*WithoutAnIndex*'
   sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
   sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:*OneTap*'
-  sanitize initcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*'
   sanitize synccheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*'
   sanitize initcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
 fi

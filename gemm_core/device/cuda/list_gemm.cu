@@ -45,7 +45,7 @@ GemmStatus check_list(const char* operand, const char* side, const GatherList& l
   if (list.limit < 0)
     return {Code::bad_index,
             base::concat("gemm on CUDA: the list of ", name, " has the limit ", list.limit)};
-  return check_device_pointer(base::concat("the list of ", name).c_str(), list.indices.data,
+  return check_pointer(base::concat("the list of ", name).c_str(), list.indices.data,
                               device);
 }
 

@@ -69,7 +69,7 @@ void Hdf5Writer::set_attribute(const std::string&, const std::string&,
   refuse();
 }
 void Hdf5Writer::create_group(const std::string&) { refuse(); }
-void Hdf5Writer::commit() { refuse(); }
+void Hdf5Writer::commit(Commit) { refuse(); }
 
 #include "io/hdf5_writer-inl.hpp"
 

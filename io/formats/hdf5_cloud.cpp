@@ -245,8 +245,11 @@ Cloud read_array(const Hdf5Reader& file, const Hdf5Dataset& array, const ReadOpt
   else
     read_rows(file, array, names, cloud);
   Cloud widened(points);
-  for (const auto& column : cloud.columns())
+  while (!cloud.columns().empty()) {  // let go of each before the next one is widened
+    const auto column = cloud.columns().front();
+    cloud.remove(column->field.name);
     add_column(widened, column->field.name, column->values);
+  }
   add_beside(file, array, widened);
   widened.clouds = shape.size() == 3 ? shape[0] : 1;
   return widened;

@@ -50,8 +50,8 @@ void read_columns(const NpyHeader& header, ByteStream& stream, const Table& tabl
 }
 
 void widen_halves(Cloud& cloud) {
-  const auto columns = cloud.columns();
-  for (const auto& column : columns) {
+  for (std::size_t c = 0; c < cloud.columns().size(); ++c) {
+    const auto column = cloud.columns()[c];  // let go of before the next one is widened
     if (column->field.type != kNpyHalf) continue;
     Field field = column->field;
     field.type = base::DType::f32;

@@ -96,6 +96,31 @@ TEST_P(MemoryBound, IsTheCloudAndALittle) {
   EXPECT_GE(taken, bytes_of(cloud) / 2) << "the peak was not measured";
 }
 
+// [N, 4] of float16, which becomes float32: all narrow columns beside all wide ones would be too
+// much.
+TEST(MemoryBound, HoldsWhereHalvesAreWidened) {
+  constexpr std::int64_t kPoints = 10'000'000;
+  const test_support::TemporaryFolder folder;
+  {
+    std::string text = "{'descr': '<f2', 'fortran_order': False, 'shape': (10000000, 4), }";
+    text.append((64 - (10 + text.size() + 1) % 64) % 64, ' ');
+    text += '\n';
+    std::ofstream out(folder / "a.npy", std::ios::binary);
+    out << "\x93NUMPY" << '\1' << '\0' << static_cast<char>(text.size()) << '\0' << text;
+    std::string rows;
+    for (int i = 0; i < 4000; ++i) rows += std::string("\x00\x3c", 2);  // 1.0
+    for (std::int64_t i = 0; i < 4 * kPoints / 4000; ++i) out << rows;
+  }
+  if (!reset_peak()) GTEST_SKIP() << "the kernel does not reset VmHWM";
+  const std::int64_t before = status_bytes("VmRSS");
+  const io::Cloud cloud = io::read(folder / "a.npy");
+  const std::int64_t taken = status_bytes("VmHWM") - before;
+  ASSERT_EQ(cloud.size(), kPoints);
+  EXPECT_EQ(cloud.get("intensity").at(kPoints - 1), 1);
+  EXPECT_LE(taken, bytes_of(cloud) + kAllowed)
+      << "cloud " << (bytes_of(cloud) >> 20) << " MiB, peak " << (taken >> 20);
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, MemoryBound, testing::ValuesIn(cases()),
                          [](const auto& parameter) {
                            std::string name = parameter.param.file;

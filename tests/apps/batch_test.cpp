@@ -169,6 +169,30 @@ TEST_F(Batch, ControlCFinishesTheFileInHandAndResumeGoesOn) {
   EXPECT_EQ(results(), static_cast<std::size_t>(kFiles));
 }
 
+TEST_F(Batch, ControlCOfATerminalCostsNoFileThatHdf5sProcessesRead) {
+  constexpr int kFiles = 150;
+  write_scans(kFiles);
+  ASSERT_EQ(
+      run_cli({"convert", folder.text("in"), folder.text("clouds/"), "--format", "hdf5"}).exit_code,
+      0);
+  std::filesystem::remove_all(folder / "in");
+  std::filesystem::rename(folder / "clouds", folder / "in");
+  std::filesystem::remove(folder / "in/.sparseconv-run.jsonl");
+  bool is_sent = false;
+  const ProgramRun run =
+      run_cli(words(), {.has_own_group = true, .while_running = [&](pid_t child) {
+                          if (!is_sent && results() >= 3) is_sent = kill(-child, SIGINT) == 0;
+                        }});
+  ASSERT_TRUE(is_sent);
+  EXPECT_EQ(run.exit_code, 1) << run.signal;
+  const Json json = document(run);
+  ASSERT_FALSE(json.is_discarded()) << run.out;
+  EXPECT_EQ(json["errors"], Json::array());
+  EXPECT_EQ(json["files"].size(), results());
+  EXPECT_EQ(json["files"].size() + json["stopped"]["files_left"].get<std::size_t>(),
+            static_cast<std::size_t>(kFiles));
+}
+
 TEST_F(Batch, KillNineAtAnyMomentLeavesNoHalfFileUnderAFinalName) {
   constexpr int kFiles = 100, kPoints = 20000;
   write_scans(kFiles, kPoints);

@@ -43,6 +43,7 @@ struct Pipe {
 // In the child: nothing here returns.
 [[noreturn]] void become(const std::vector<std::string>& words, const ProgramOptions& options,
                          int out, int err) {
+  if (options.has_own_group) setpgid(0, 0);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);

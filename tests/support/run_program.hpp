@@ -19,7 +19,9 @@ struct ProgramOptions {
   std::vector<std::pair<std::string, std::string>> environment;  // set beside the caller's own
   std::filesystem::path folder;                                  // to run in; "" is the caller's
   std::uint64_t max_file_bytes = 0;                              // RLIMIT_FSIZE, 0: none
-  std::chrono::seconds give_up_after{120};                       // then it is killed: signal 9
+  bool has_own_group =
+      false;  // kill(-pid) then reaches all of its processes, as Ctrl-C of a terminal does
+  std::chrono::seconds give_up_after{120};  // then it is killed: signal 9
   // Called every few milliseconds while it runs; it may send signals.
   std::function<void(pid_t)> while_running;
 };

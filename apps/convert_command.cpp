@@ -20,11 +20,20 @@ struct Conversion {
   io::WriteOptions write;
 };
 
-std::string extension_of(const std::string& format) {
+struct Target {
+  std::string format, extension;
+};
+
+// A format by its name, or by one of its extensions (csv: text with that extension).
+Target target_of(const std::string& word) {
   for (const io::FormatInfo& info : io::formats()) {
-    if (info.name == format && info.writable) return info.extensions.front();
+    if (!info.writable) continue;
+    if (info.name == word) return {info.name, info.extensions.front()};
+    for (const std::string& extension : info.extensions) {
+      if (extension == "." + word) return {info.name, extension};
+    }
   }
-  throw UsageError("--format: " + format + " cannot be written");
+  throw UsageError("--format: " + word + " cannot be written");
 }
 
 Conversion plan(const Arguments& arguments) {
@@ -32,7 +41,8 @@ Conversion plan(const Arguments& arguments) {
   plan.inputs = find_inputs({arguments.inputs()[0]}, arguments.inputs()[1]);
   plan.read = read_options(arguments);
   plan.sweeps = sweep_options(arguments);
-  plan.write = {.format = arguments.text("format"),
+  const Target target = arguments.has("format") ? target_of(arguments.text("format")) : Target{};
+  plan.write = {.format = target.format,
                 .ascii = arguments.has("ascii"),
                 .compressed = arguments.has("compressed")};
   const fs::path out = arguments.inputs()[1];
@@ -47,7 +57,7 @@ Conversion plan(const Arguments& arguments) {
   ENSURE_USAGE(!plan.write.format.empty(), "--format is needed to convert into the folder ",
                out.string());
   plan.folder = out;
-  plan.outputs = result_paths(plan.inputs.files, out, extension_of(plan.write.format));
+  plan.outputs = result_paths(plan.inputs.files, out, target.extension);
   return plan;
 }
 
@@ -98,7 +108,8 @@ Command convert_command() {
                       "  sparseconv convert scan.las scan.pcd --ascii\n"
                       "  sparseconv convert scans/ out/ --format ply"};
   auto add = command.options.add_options();
-  add("format", value<std::string>(), "format to write (default: by the extension of OUT)");
+  add("format", value<std::string>(),
+      "format to write, by its name or extension (default: by the extension of OUT)");
   add("ascii", "the text flavour of the format");
   add("compressed", "the compressed flavour of the format");
   add("resume", "skip files of a folder that an earlier call has converted in the same way");

@@ -155,6 +155,8 @@ Cloud read_pcd(const Source& source, const ReadOptions&) {
   cloud.width = header.width;
   cloud.height = header.height;
   cloud.viewpoint = header.viewpoint;
+  if (header.has_odd_viewpoint)
+    cloud.warnings.push_back("VIEWPOINT is not seven finite numbers and is not read");
   unpack_colours(cloud);
   return cloud;
 }

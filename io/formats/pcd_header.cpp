@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "io/number_text.hpp"
 
@@ -99,6 +100,7 @@ std::optional<std::array<double, 7>> viewpoint_of(const std::vector<std::string>
     Number number;
     const char* const end = words[i].data() + words[i].size();
     if (scan_number(words[i].data(), end, number) != end) return {};
+    if (!std::isfinite(number.value)) return {};
     values[i] = number.value;
   }
   return values;
@@ -130,6 +132,7 @@ PcdHeader read_pcd_header(const Source& source) {
       fill_layout(header, raw);
       fill_sizes(header, raw);
       header.viewpoint = viewpoint_of(raw.viewpoint);
+      header.has_odd_viewpoint = !raw.viewpoint.empty() && !header.viewpoint;
       return header;
     }
     if (key == "FIELDS" || key == "COLUMNS")

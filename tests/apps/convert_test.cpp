@@ -46,7 +46,16 @@ TEST(Convert, AFolderKeepsItsSubFolders) {
   EXPECT_EQ(io::read(folder / "out" / "a.ply").size(), 3);
   EXPECT_EQ(io::read(folder / "out" / "sub" / "a.ply").size(), 4);
   EXPECT_EQ(run_cli({"convert", folder.text("in"), folder.text("out")}).exit_code,
-            2);  // which format?
+            2);                                               // which format?
+  for (const std::string extension : {"csv", "h5", "bin"}) {  // by extension
+    const std::string out = folder.text("out_" + extension);
+    const ProgramRun named = run_cli({"convert", folder.text("in"), out, "--format", extension});
+    EXPECT_EQ(named.exit_code, 0) << named.err;
+    EXPECT_EQ(io::read(out + "/sub/a." + extension).get("intensity").at(3), 0.5) << extension;
+  }
+  EXPECT_EQ(
+      run_cli({"convert", folder.text("in"), folder.text("out"), "--format", "nothing"}).exit_code,
+      2);
 }
 
 TEST(Convert, NeverOverwritesItsInputAndLeavesNothingAfterAnError) {

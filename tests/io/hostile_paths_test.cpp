@@ -213,6 +213,21 @@ TEST(Text, NegativeCountsAndPosesThatAreNotFiniteAreRefused) {
   EXPECT_EQ(io::read(folder / "b.ptx").get("x").at(0), 8);
 }
 
+TEST(Pcd, AViewPointThatIsNoneIsSaid) {
+  const TemporaryFolder folder;
+  const auto warnings = [&](const std::string& viewpoint) {
+    write_file(folder / "a.pcd",
+               "FIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 1\nHEIGHT 1\n" +
+                   viewpoint + "POINTS 1\nDATA ascii\n1 2 3\n");
+    return io::read(folder / "a.pcd").warnings.size();
+  };
+  EXPECT_EQ(warnings(""), 0u);
+  EXPECT_EQ(warnings("VIEWPOINT 0 0 0 1 0 0 0\n"), 0u);
+  for (const char* odd :
+       {"VIEWPOINT 0 0 0 1 0 0\n", "VIEWPOINT 0 0 nan 1 0 0 0\n", "VIEWPOINT a b c d e f g\n"})
+    EXPECT_EQ(warnings(odd), 1u) << odd;
+}
+
 TEST(Locale, ChangesNothing) {
   const TemporaryFolder folder;
   ::setenv("LOCPATH", SPARSECONV_LOCALES, 1);

@@ -78,7 +78,8 @@ training::Batch make_batch(const Settings& s, std::int64_t classes) {
 
 // Each kind of launch of a forward and a backward pass.
 void profile(const Model& model, const Settings& s, const training::Batch& batch) {
-  cuda::DeviceTape tape(model, {.dtype = base::parse_dtype(s.dtype)}, 0);
+  cuda::DeviceTape tape(
+      model, {.dtype = base::parse_dtype(s.dtype), .usual_rows = batch.voxels.rows()}, 0);
   const auto pass = [&] {
     do {
       tape.begin({.voxels = batch.voxels});
@@ -125,6 +126,7 @@ void run(const Settings& s) {
   options.clip_norm = 10;
   options.device = "cuda";
   options.dtype = s.dtype;
+  options.usual_rows = batch.voxels.rows();
   training::Trainer trainer(model, options);
   std::vector<double> maps, forward, backward, wall, device;
   double first_loss = 0, last_loss = 0;

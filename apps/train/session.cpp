@@ -72,7 +72,16 @@ TrainSession::TrainSession(const TrainSettings& settings)
   settings_.training.schedule.steps = settings_.epochs * steps_of_epoch();
   settings_.training.loss.class_weights =
       class_weights(settings_.class_weights, *training_, map_.classes().size(), settings_.jobs);
+  if (settings_.training.device != "cpu") settings_.training.usual_rows = usual_rows();
   trainer_ = std::make_unique<Trainer>(std::move(model), settings_.training);
+}
+
+// Of a batch, from the first samples.
+std::int64_t TrainSession::usual_rows() const {
+  const std::int64_t samples = std::min<std::int64_t>(4, training_->size());
+  std::int64_t rows = 0;
+  for (std::int64_t i = 0; i < samples; ++i) rows += training_->sample(0, i).voxels.rows();
+  return std::max<std::int64_t>(1, rows / std::max<std::int64_t>(1, samples)) * settings_.batch;
 }
 
 std::int64_t TrainSession::steps_of_epoch() const {

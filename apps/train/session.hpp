@@ -29,6 +29,7 @@ class TrainSession {
   sparseconv::training::Batch load_batch(std::int64_t step) const;
   sparseconv::training::Confusion validate() const;
   std::int64_t steps_of_epoch() const;
+  std::int64_t usual_rows() const;
   std::filesystem::path checkpoint_path() const;
   ScoredClasses classes() const { return {map_.ids(), map_.names()}; }
 

@@ -196,20 +196,20 @@ void DeviceTape::choose_products() {
       product.cin = plan_.buffers[at(plan_.input.buffer)].channels;
     const bool are_aligned = is_aligned(step.inputs[0]) && is_aligned(step.output);
     if (are_aligned && has_simple_epilogue(step)) {
-      product.forward_choice =
-          gemm_core::cuda::choose_instance({.compute = options_.dtype,
-                                            .cin = product.cin,
-                                            .cout = product.cout,
-                                            .rows = nominal_rows(plan_, step.output_level),
-                                            .taps = step.taps});
+      product.forward_choice = gemm_core::cuda::choose_instance(
+          {.compute = options_.dtype,
+           .cin = product.cin,
+           .cout = product.cout,
+           .rows = nominal_rows(plan_, step.output_level, options_.usual_rows),
+           .taps = step.taps});
     }
     if (are_aligned && product.has_input_gradient) {
-      product.backward_choice =
-          gemm_core::cuda::choose_instance({.compute = options_.dtype,
-                                            .cin = product.cout,
-                                            .cout = step.inputs[0].channels,
-                                            .rows = nominal_rows(plan_, step.input_level),
-                                            .taps = step.taps});
+      product.backward_choice = gemm_core::cuda::choose_instance(
+          {.compute = options_.dtype,
+           .cin = product.cout,
+           .cout = step.inputs[0].channels,
+           .rows = nominal_rows(plan_, step.input_level, options_.usual_rows),
+           .taps = step.taps});
     }
   }
 }

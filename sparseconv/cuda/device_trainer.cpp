@@ -46,7 +46,8 @@ class CudaTrainer final : public training::DeviceTrainer {
         tape_(model,
               {.batch_norm_momentum = options.batch_norm_momentum,
                .recomputes = options.recomputes,
-               .dtype = base::parse_dtype(options.dtype)},
+               .dtype = base::parse_dtype(options.dtype),
+               .usual_rows = options.usual_rows},
               device) {
     const base::cuda::DeviceGuard guard(device_);
     const training::Parameters parameters(model, tape_.plan());

@@ -93,7 +93,6 @@ class FrameRunner {
   // layer_choice.cpp
   std::vector<gemm_core::cuda::LayerChoice> choose_layers() const;
   bool suits_tiles(const PlanStep& step) const;
-  std::int64_t nominal_rows(int level) const;
   FrameSpec make_spec(const std::vector<gemm_core::cuda::LayerChoice>& choices);
 
   // frame_steps.cpp

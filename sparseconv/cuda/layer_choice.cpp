@@ -4,6 +4,7 @@
 
 #include "gemm_core/atom/activation.hpp"
 #include "sparseconv/cuda/frame_runner.hpp"
+#include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/room.hpp"
 
 namespace sparseconv::cuda {
@@ -59,23 +60,6 @@ bool FrameRunner::suits_tiles(const PlanStep& step) const {
   });
 }
 
-// Rows that a level of a street scan has, whatever the frame: kernels and orders are chosen by the
-// plan alone, so that a frame's bits depend on nothing that ran before it.
-std::int64_t FrameRunner::nominal_rows(int level) const {
-  const Level& l = plan_.levels[at(level)];
-  if (l.kind == Level::Kind::input || l.kind == Level::Kind::points) return 100000;
-  if (l.kind == Level::Kind::merged) {
-    std::int64_t rows = 0;
-    for (const Level::Part& part : l.parts) rows += nominal_rows(part.level);
-    return rows;
-  }
-  if (l.kind == Level::Kind::global || l.source < 0) return 1;
-  const std::int64_t source = nominal_rows(l.source);
-  const bool is_stride_one = l.geometry.stride == std::array{1, 1, 1};
-  if (is_stride_one) return source;
-  return l.kind == Level::Kind::strided ? source * 45 / 100 : source * 2;
-}
-
 // One order a map: that of the layer with the most work. Instances follow the shapes of each layer.
 std::vector<LayerChoice> FrameRunner::choose_layers() const {
   std::vector<LayerChoice> choices(plan_.steps.size());
@@ -88,7 +72,7 @@ std::vector<LayerChoice> FrameRunner::choose_layers() const {
     choices[s] = gemm_core::cuda::choose_instance({.compute = device_plan_.dtype,
                                                    .cin = cin,
                                                    .cout = cout,
-                                                   .rows = nominal_rows(step.output_level),
+                                                   .rows = nominal_rows(plan_, step.output_level),
                                                    .taps = step.taps});
     if (step.map < 0 || choices[s].instance == nullptr) continue;
     const bool has_planes = plan_.maps[at(step.map)].geometry.kernel == std::array{3, 3, 3};

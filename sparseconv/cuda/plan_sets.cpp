@@ -113,16 +113,16 @@ void RowBounds::learn(std::span<const std::int64_t> rows_of_sets,
   }
 }
 
-std::int64_t nominal_rows(const Plan& plan, int level) {
+std::int64_t nominal_rows(const Plan& plan, int level, std::int64_t input_rows) {
   const Level& l = plan.levels[at(level)];
-  if (l.kind == Level::Kind::input || l.kind == Level::Kind::points) return 100000;
+  if (l.kind == Level::Kind::input || l.kind == Level::Kind::points) return input_rows;
   if (l.kind == Level::Kind::merged) {
     std::int64_t rows = 0;
-    for (const Level::Part& part : l.parts) rows += nominal_rows(plan, part.level);
+    for (const Level::Part& part : l.parts) rows += nominal_rows(plan, part.level, input_rows);
     return rows;
   }
   if (l.kind == Level::Kind::global || l.source < 0) return 1;
-  const std::int64_t source = nominal_rows(plan, l.source);
+  const std::int64_t source = nominal_rows(plan, l.source, input_rows);
   const bool is_stride_one = l.geometry.stride == std::array{1, 1, 1};
   if (is_stride_one) return source;
   return l.kind == Level::Kind::strided ? source * 45 / 100 : source * 2;

@@ -32,9 +32,11 @@ class RowBounds {
   const Plan& plan_;
   std::vector<double> seen_;  // most rows of a level for a row of the input
 };
-// Rows that a level of a street scan has, whatever the frame: kernels and orders are chosen by the
-// plan alone, so that a frame's bits depend on nothing that ran before it.
-std::int64_t nominal_rows(const Plan& plan, int level);
+// Rows that a level has where the input has `input_rows`, those of a street scan, whatever the
+// frame: kernels and orders are chosen by the plan alone, so that a frame's bits depend on nothing
+// that ran before it.
+inline constexpr std::int64_t kNominalRows = 100000;
+std::int64_t nominal_rows(const Plan& plan, int level, std::int64_t input_rows = kNominalRows);
 
 std::optional<SpatialShape> spatial_shape_of(const Plan& plan, int level,
                                              const std::optional<SpatialShape>& input);

@@ -25,16 +25,26 @@ struct Place {
   }
 };
 
-// Rows of a thread's strip two at a time, so that their loads are under way together. Calls
-// body(rows, count): the second row stands in for itself or, where there is none, for the first.
-inline constexpr int kRowBatch = 2;
+// Rows of a thread's strip a few at a time, so that their loads are under way together. Calls
+// body(rows, count): beyond `count` the first row stands in.
+#ifndef SPARSECONV_ROW_BATCH
+#define SPARSECONV_ROW_BATCH 2
+#endif
+inline constexpr int kRowBatch = SPARSECONV_ROW_BATCH;
 template <class Body>
 __device__ __forceinline__ void for_row_batches(const Place& at, const ChunkShape& shape,
                                                 const Body& body) {
   for (std::int64_t row = at.first + at.y; row < at.last; row += kRowBatch * shape.down) {
-    const bool has_second = row + shape.down < at.last;
-    const std::int64_t batch[kRowBatch] = {row, has_second ? row + shape.down : row};
-    body(batch, has_second ? 2 : 1);
+    std::int64_t batch[kRowBatch];
+    int count = 0;
+#pragma unroll
+    for (int r = 0; r < kRowBatch; ++r) {
+      const std::int64_t own = row + r * std::int64_t{shape.down};
+      const bool has_row = own < at.last;
+      batch[r] = has_row ? own : row;
+      count += has_row ? 1 : 0;
+    }
+    body(batch, count);
   }
 }
 template <class T, int kWidth>

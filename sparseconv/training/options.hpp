@@ -51,6 +51,9 @@ struct TrainOptions {
   std::string device = "cpu";
   std::string dtype = "fp32";  // fp32, tf32, fp16, bf16: of values; gradients and weights are fp32
   int threads = 0;             // 0: all cores
+  // Rows of a usual batch: on CUDA, kernels are chosen for so many. Another number gives sums of
+  // another order, and so other last bits.
+  std::int64_t usual_rows = 100000;
 };
 
 }  // namespace sparseconv::training

@@ -24,6 +24,7 @@ struct TapeOptions {
   // f32, tf32, f16 or bf16: how values are stored and products rounded on the way forward.
   // Gradients are f32, so that none is lost for being small; weights stay f32 (masters).
   base::DType dtype = base::DType::f32;
+  std::int64_t usual_rows = 100000;  // of the input, as in TrainOptions
 };
 
 // Runs in the caller's task arena; one call at a time. Same numbers in, same bits out, for any

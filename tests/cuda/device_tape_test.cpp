@@ -132,6 +132,8 @@ Pass run_on_device(DeviceTape& tape, const TapeOptions& options, const SparseTen
         rows_to(tape.output_gradient(i), seeds[i]);
       }
     }
+    // Small copies return before they have arrived, and the tape's stream waits for no other.
+    CUDA_CHECK(cudaDeviceSynchronize());
     tape.backward();
   }
   tape.update_statistics();

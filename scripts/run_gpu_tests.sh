@@ -37,6 +37,7 @@ visitors=$build/tests/cuda/gemm_core_visitor_cuda_test
 maps=$build/tests/cuda/sparseconv_cuda_maps_test
 networks=$build/tests/cuda/sparseconv_cuda_test
 engine=$build/tests/cuda/sparseconv_cuda_engine_test
+training=$build/tests/cuda/sparseconv_cuda_training_test
 check "kernels" "$kernels" --gtest_brief=1
 check "dense products" "$dense" --gtest_brief=1
 check "dense operations" "$operations" --gtest_brief=1
@@ -47,7 +48,7 @@ check "maps and voxels" "$maps" --gtest_brief=1 --gtest_filter='*device*:FrameMa
 check "networks" "$networks" --gtest_brief=1
 check "engine" "$engine" --gtest_brief=1 --gtest_filter='-LargeGrid*'
 check "beyond 2^31" "$engine" --gtest_brief=1 --gtest_filter='LargeGrid*'
-check "gradients" "$build/tests/cuda/sparseconv_cuda_training_test" --gtest_brief=1
+check "gradients and losses" "$training" --gtest_brief=1
 export SPARSECONV_TEST_DEVICE=cuda
 check "training on cuda" "$build/tests/sparseconv/sparseconv_trainer_test" --gtest_brief=1
 check "behaviour on cuda" "$build/tests/sparseconv/sparseconv_behaviour_test" --gtest_brief=1
@@ -74,6 +75,8 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize memcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='-*SameBits*:*EveryFunction*'
   sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'
   sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*'
+  sanitize memcheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
+  sanitize racecheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
   sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
   sanitize racecheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize racecheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/voxel_steps.cuh"
 
 namespace sparseconv::cuda {
@@ -129,13 +130,9 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options)
     weights.back() =
         upload_weights(step, channels, is_padded ? padded_input : step.inputs[0].channels, dtype);
   }
-  for (std::size_t level = 0; level < plan.levels.size(); ++level) {
-    using LevelKind = Level::Kind;
-    const LevelKind kind = plan.levels[level].kind;
-    const bool has_set = plan.is_level_used[level] && kind != LevelKind::points;
-    set_of_level.push_back(has_set ? static_cast<int>(levels_of_sets.size()) : -1);
-    if (has_set) levels_of_sets.push_back(static_cast<int>(level));
-  }
+  PlanSets sets(plan);
+  set_of_level = std::move(sets.set_of_level);
+  levels_of_sets = std::move(sets.levels_of_sets);
 }
 
 std::int64_t DevicePlan::weight_bytes() const {

@@ -111,7 +111,7 @@ Output FrameRunner::collect_output(std::size_t index, const FrameFacts& facts,
   Output out;
   out.node = planned.node;
   if (planned.is_dense) {
-    const auto [width, height, depth] = *spatial_shape_of(planned.level);
+    const auto [width, height, depth] = *shape_of_level(planned.level);
     const std::int64_t cells = depth * height * width * shape_.batch_size;
     const std::int64_t channels =
         cells == 0 ? planned.channels : static_cast<std::int64_t>(memory.host.size()) / cells;
@@ -134,7 +134,7 @@ Output FrameRunner::collect_output(std::size_t index, const FrameFacts& facts,
   } else if (!out.per_point) {
     out.sparse.coordinates = Coordinates::from_sorted_keys(
         {memory.keys.data(), memory.keys.data() + rows},
-        {.batch_size = shape_.batch_size, .spatial_shape = spatial_shape_of(planned.level)});
+        {.batch_size = shape_.batch_size, .spatial_shape = shape_of_level(planned.level)});
   }
   return out;
 }

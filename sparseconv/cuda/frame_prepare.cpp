@@ -16,11 +16,7 @@ void FrameRunner::prepare(const FrameShape& shape) {
   frame_.reset();
   network_.reset();
   steps_.clear();
-  schedule_jobs_.clear();
-  records_.clear();
-  schedule_scratch_.clear();
-  identities_.clear();
-  identity_memory_.clear();
+  tables_.clear();
   outputs_.clear();
   const auto choices = choose_layers();
   if (!maps_) maps_.emplace(make_spec(choices));
@@ -31,8 +27,7 @@ void FrameRunner::prepare(const FrameShape& shape) {
   maps_->reserve(capacity);
   // What maps have room for is the bound: so they and the steps agree on what exceeds it.
   for (std::size_t set = 0; set < capacity.rows.size(); ++set) {
-    shape_.rows[at(device_plan_.levels_of_sets[set])] =
-        maps_->row_capacity(static_cast<int>(set));
+    shape_.rows[at(device_plan_.levels_of_sets[set])] = maps_->row_capacity(static_cast<int>(set));
   }
   if (shape_.is_cloud) {
     if (!voxelizer_) voxelizer_.emplace(*device_plan_.voxelize);
@@ -123,7 +118,7 @@ void FrameRunner::prepare_outputs() {
     if (gives_labels() && !planned.is_dense) continue;
     std::int64_t floats = shape_.rows[at(planned.level)] * planned.channels;
     if (planned.is_dense) {
-      const auto shape = spatial_shape_of(planned.level);
+      const auto shape = shape_of_level(planned.level);
       ENSURE(shape.has_value(), "node '", planned.node,
              "': to_dense needs a spatial shape, and neither the model nor the input gives one");
       const PlanStep& step =

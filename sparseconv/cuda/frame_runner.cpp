@@ -14,7 +14,8 @@ FrameRunner::FrameRunner(const DevicePlan& device_plan)
       stream_(base::cuda::Stream::create()),
       begin_(base::cuda::Event::create()),
       after_maps_(base::cuda::Event::create()),
-      after_network_(base::cuda::Event::create()) {}
+      after_network_(base::cuda::Event::create()),
+      tables_(device_plan.device) {}
 
 void FrameRunner::run(const FrameInput& input, FrameOutput& output) {
   const Coordinates& coordinates = *input.voxels.coordinates;
@@ -178,10 +179,7 @@ void FrameRunner::launch_maps(cudaStream_t stream) {
                 .batch_size = shape_.batch_size,
                 .spatial_shape = shape_.spatial_shape},
                stream);
-  std::vector<IdentityJob> identities;
-  for (const auto& [level, table] : identities_) identities.push_back({table, rows_of(level)});
-  fill_identities(identities, stream);
-  gemm_core::cuda::build_tile_schedules(schedule_jobs_, stream);
+  tables_.build([this](int level) { return rows_of(level); }, stream);
 }
 
 void FrameRunner::launch_input(cudaStream_t stream) {
@@ -238,80 +236,27 @@ FrameShape FrameRunner::shape_for(const FrameFacts& facts) const {
   const bool has_bound = bound > 0 && shape.is_captured;
   const std::int64_t rows = has_bound ? bound : with_room(facts.rows);
   if (has_bound) shape.points = std::max(shape.points, bound);
-  shape.rows = bounds_of_levels(rows, facts.has_points ? shape.points : rows, shape.batch_size);
+  shape.rows = bounds_(rows, facts.has_points ? shape.points : rows, shape.batch_size);
   return shape;
 }
 
-// Bounds for frames of at most `rows` input rows: what geometry allows and earlier frames had, with
-// room. A guess where windows overlap: how many cells a scan then touches depends on the scan.
-std::vector<std::int64_t> FrameRunner::bounds_of_levels(std::int64_t rows, std::int64_t points,
-                                                        std::int32_t batch_size) const {
-  std::vector<std::int64_t> bounds;
-  for (std::size_t i = 0; i < plan_.levels.size(); ++i) {
-    const Level& level = plan_.levels[i];
-    const std::int64_t source = level.source >= 0 ? bounds[at(level.source)] : 0;
-    std::int64_t bound = 0;
-    switch (level.kind) {
-      case Level::Kind::input:
-        bound = rows;
-        break;
-      case Level::Kind::strided: {
-        // A cell per input where windows do not overlap. Else surfaces grow thicker once, and from
-        // then on shrink.
-        const bool overlaps = level.geometry.kernel != level.geometry.stride;
-        const Level& below = plan_.levels[at(level.source)];
-        const bool is_thick =
-            below.kind == Level::Kind::strided && below.geometry.kernel != below.geometry.stride;
-        bound = overlaps && !is_thick ? with_room(source * 2) : source;
-        break;
-      }
-      case Level::Kind::generative:
-        bound = with_room(source * std::min(level.geometry.taps(), 8));
-        break;
-      case Level::Kind::global:
-        bound = batch_size;
-        break;
-      case Level::Kind::points:
-        bound = points;
-        break;
-      case Level::Kind::merged:
-        for (const Level::Part& part : level.parts) bound += bounds[at(part.level)];
-        break;
-    }
-    // A union has room for all of its parts, whatever earlier frames had.
-    const bool is_derived =
-        level.kind == Level::Kind::strided || level.kind == Level::Kind::generative;
-    if (is_derived && i < rows_seen_.size() && rows_seen_[i] > 0) {
-      const double seen = rows_seen_[i] * static_cast<double>(rows);
-      bound = std::min(bound, with_room(static_cast<std::int64_t>(seen) + 1));
-    }
-    bounds.push_back(plan_.is_level_used[i] ? bound : 0);
-  }
-  return bounds;
-}
-
-// Rows of levels as shares of the input's. Where the bounds turn out to be far above what frames
-// need, the next frame prepares anew: memory that is cleared, launches and copies out follow the
-// bounds. Shares only grow, so this happens once for a shape.
+// Where the bounds turn out to be far above what frames need, the next frame prepares anew: memory
+// that is cleared, launches and copies out follow the bounds. What was learnt only grows, so this
+// happens once for a shape.
 void FrameRunner::learn(const FrameMaps::Sizes& sizes) {
   const std::int64_t rows = sizes.rows.front();
   const bool has_bound = device_plan_.row_bound > 0;  // the user's; nothing is prepared anew
   if (rows == 0 || has_bound || !shape_.is_captured) return;
-  rows_seen_.resize(plan_.levels.size());
-  for (std::size_t set = 1; set < sizes.rows.size(); ++set) {
-    double& seen = rows_seen_[at(device_plan_.levels_of_sets[set])];
-    seen = std::max(seen, static_cast<double>(sizes.rows[set]) / static_cast<double>(rows));
-  }
+  bounds_.learn(sizes.rows, device_plan_.levels_of_sets);
   const auto sum = [](const std::vector<std::int64_t>& of) {
     return std::accumulate(of.begin(), of.end(), std::int64_t{0});
   };
-  is_roomy_ = sum(shape_.rows) >
-              2 * sum(bounds_of_levels(shape_.rows[0], shape_.points, shape_.batch_size));
+  is_roomy_ = sum(shape_.rows) > 2 * sum(bounds_(shape_.rows[0], shape_.points, shape_.batch_size));
 }
 
 void FrameRunner::tighten() {
   FrameShape tight = shape_;
-  tight.rows = bounds_of_levels(shape_.rows[0], shape_.points, shape_.batch_size);
+  tight.rows = bounds_(shape_.rows[0], shape_.points, shape_.batch_size);
   is_prepared_ = false;
   maps_.reset();
   arena_.reset();
@@ -329,29 +274,6 @@ bool FrameRunner::is_prepared_for(const FrameShape& shape) const {
   // itself fits.
   return is_same_kind && shape.rows[0] <= shape_.rows[0] &&
          (!shape.has_points || shape.points <= shape_.points);
-}
-
-std::optional<SpatialShape> FrameRunner::spatial_shape_of(int level) const {
-  const Level& l = plan_.levels[at(level)];
-  using Kind = Level::Kind;
-  if (l.kind == Kind::input) return shape_.spatial_shape;
-  if (l.kind == Kind::points) return std::nullopt;
-  if (l.kind == Kind::global)
-    return shape_.spatial_shape ? std::optional(SpatialShape{1, 1, 1}) : std::nullopt;
-  if (l.kind == Kind::merged) {
-    SpatialShape merged{1, 1, 1};
-    for (const Level::Part& part : l.parts) {
-      const auto shape = spatial_shape_of(part.level);
-      if (!shape) return std::nullopt;
-      for (std::size_t a = 0; a < 3; ++a)
-        merged[a] = std::max(merged[a], ((*shape)[a] - 1) * part.scale[a] + 1);
-    }
-    return merged;
-  }
-  const auto source = spatial_shape_of(l.source);
-  if (!source) return std::nullopt;
-  return l.kind == Kind::strided ? l.geometry.coarse_shape(*source)
-                                 : l.geometry.fine_shape(*source);
 }
 
 }  // namespace sparseconv::cuda

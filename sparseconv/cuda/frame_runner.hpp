@@ -4,14 +4,14 @@
 // a time.
 #pragma once
 #include <functional>
-#include <map>
 #include <optional>
 #include <vector>
 
-#include "gemm_core/device/cuda/tile_schedule.hpp"
 #include "sparseconv/cuda/device_plan.hpp"
 #include "sparseconv/cuda/frame_maps.hpp"
+#include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/point_kernels.hpp"
+#include "sparseconv/cuda/product_tables.hpp"
 #include "sparseconv/cuda/step_kernels.hpp"
 #include "sparseconv/cuda/voxelizer.hpp"
 
@@ -68,12 +68,12 @@ class FrameRunner {
   void launch_outputs(cudaStream_t stream);
   void launch_frame(const FrameFacts& facts, FrameOutput& output);
   FrameShape shape_for(const FrameFacts& facts) const;
-  std::vector<std::int64_t> bounds_of_levels(std::int64_t rows, std::int64_t points,
-                                             std::int32_t batch_size) const;
   void learn(const FrameMaps::Sizes& sizes);
   void tighten();
   bool is_prepared_for(const FrameShape& shape) const;
-  std::optional<SpatialShape> spatial_shape_of(int level) const;
+  std::optional<SpatialShape> shape_of_level(int level) const {
+    return spatial_shape_of(plan_, level, shape_.spatial_shape);
+  }
 
   // frame_copies.cpp
   void copy_in(const FrameInput& input);
@@ -96,11 +96,6 @@ class FrameRunner {
   FrameSpec make_spec(const std::vector<gemm_core::cuda::LayerChoice>& choices);
 
   // frame_steps.cpp
-  gemm_core::TileSchedule schedule(const gemm_core::GatherTable& table,
-                                   gemm_core::cuda::TilePart part,
-                                   const gemm_core::cuda::Sm90Instance& instance,
-                                   std::int64_t cout);
-  void prepare_identity(int level);
   Launch prepare_step(std::size_t index, const gemm_core::cuda::LayerChoice& choice);
   Launch prepare_convolution(std::size_t index, const gemm_core::cuda::LayerChoice& choice);
   Launch prepare_merge(std::size_t index);
@@ -122,18 +117,14 @@ class FrameRunner {
 
   FrameShape shape_;
   bool is_prepared_ = false;
-  std::vector<double> rows_seen_;  // most rows of a level for a row of the input, in earlier frames
-  bool is_roomy_ = false;          // bounds are far above that
+  RowBounds bounds_{plan_};
+  bool is_roomy_ = false;  // bounds are far above what earlier frames had
   std::optional<FrameMaps> maps_;
   std::optional<DeviceVoxelizer> voxelizer_;
   Placement placement_;
   base::cuda::Buffer<std::uint8_t> arena_, padded_input_;
   base::cuda::Buffer<float> partials_;
-  std::vector<gemm_core::cuda::TileScheduleJob> schedule_jobs_;
-  std::vector<base::cuda::Buffer<gemm_core::TileRecord>> records_;
-  std::vector<base::cuda::Buffer<std::int32_t>> schedule_scratch_;
-  std::map<int, IdentityTable> identities_;  // of levels
-  std::vector<base::cuda::Buffer<std::int32_t>> identity_memory_;
+  ProductTables tables_;
   base::cuda::Buffer<Blend> blends_;  // of one step at a time
   std::vector<Launch> steps_;
   base::cuda::Graph frame_;    // all of a frame between its copies

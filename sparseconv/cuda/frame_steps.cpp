@@ -12,45 +12,7 @@ using gemm_core::cuda::LayerChoice;
 using gemm_core::cuda::TilePart;
 using Kind = PlanStep::Kind;
 
-std::int64_t slots_for_rows(std::int64_t rows) {
-  return std::max<std::int64_t>(
-             1, (rows + gemm_core::kSlotAlignment - 1) / gemm_core::kSlotAlignment) *
-         gemm_core::kSlotAlignment;
-}
-
 }  // namespace
-
-gemm_core::TileSchedule FrameRunner::schedule(const gemm_core::GatherTable& table, TilePart part,
-                                              const gemm_core::cuda::Sm90Instance& instance,
-                                              std::int64_t cout) {
-  const int lists =
-      gemm_core::cuda::lists_for(instance, cout, base::cuda::device_info(device_plan_.device));
-  for (const auto& job : schedule_jobs_) {
-    if (job.table.rows == table.rows && job.part == part && job.tile == instance.tile_m &&
-        job.lists == lists) {
-      return {job.tile, job.lists, job.pitch, job.records};
-    }
-  }
-  const std::int32_t pitch =
-      gemm_core::cuda::schedule_pitch(table.capacity, instance.tile_m, lists);
-  records_.emplace_back(at(std::int64_t{pitch} * lists));
-  schedule_scratch_.emplace_back(at(table.capacity / instance.tile_m + 1));
-  schedule_jobs_.push_back({table, part, instance.tile_m, lists, pitch, records_.back().data(),
-                            schedule_scratch_.back().data()});
-  return {instance.tile_m, lists, pitch, records_.back().data()};
-}
-
-void FrameRunner::prepare_identity(int level) {
-  if (identities_.contains(level)) return;
-  IdentityTable table;
-  table.capacity = slots_for_rows(shape_.rows[at(level)]);
-  auto& memory = identity_memory_.emplace_back(
-      at(table.capacity + table.capacity / gemm_core::kSlotGroup + 8));
-  table.iota = memory.data();
-  table.masks = reinterpret_cast<std::uint32_t*>(memory.data() + table.capacity);
-  table.plane_begin = memory.data() + table.capacity + table.capacity / gemm_core::kSlotGroup;
-  identities_[level] = table;
-}
 
 FrameRunner::Launch FrameRunner::prepare_step(std::size_t index, const LayerChoice& choice) {
   const PlanStep& step = plan_.steps[index];
@@ -59,7 +21,7 @@ FrameRunner::Launch FrameRunner::prepare_step(std::size_t index, const LayerChoi
   if (step.kind == Kind::convolution) return prepare_convolution(index, choice);
   if (step.kind == Kind::to_dense) {
     OutputMemory& memory = outputs_[at(step.dense_output)];
-    return [this, &memory, input, level, shape = *spatial_shape_of(level)](cudaStream_t stream) {
+    return [this, &memory, input, level, shape = *shape_of_level(level)](cudaStream_t stream) {
       if (memory.device.size() == 0) return;
       CUDA_CHECK(cudaMemsetAsync(memory.device.data(), 0, memory.device.nbytes(), stream));
       to_dense(level_view(level), input, memory.device.data(), shape, stream);
@@ -104,15 +66,12 @@ FrameRunner::Launch FrameRunner::prepare_convolution(std::size_t index, const La
   a.overlap = true;
   if (choice.instance != nullptr) {
     a.instance = choice.instance;
-    if (step.map < 0) {
-      prepare_identity(step.output_level);
-      a.table = identities_[step.output_level].view();
-    } else {
-      a.table = maps_->view(step.map).table;
-    }
-    a.centre = schedule(a.table, TilePart::centre, *choice.instance, a.weights->cout);
+    const int level = step.output_level;
+    a.table = step.map < 0 ? tables_.identity(level, shape_.rows[at(level)]).view()
+                           : maps_->view(step.map).table;
+    a.centre = tables_.schedule(a.table, TilePart::centre, *choice.instance, a.weights->cout);
     if (choice.planes) {
-      a.outer = schedule(a.table, TilePart::outer, *choice.instance, a.weights->cout);
+      a.outer = tables_.schedule(a.table, TilePart::outer, *choice.instance, a.weights->cout);
       a.partials = partials_.data();
     }
   } else if (step.map >= 0) {

@@ -4,7 +4,6 @@
 
 #include "gemm_core/atom/activation.hpp"
 #include "sparseconv/cuda/frame_runner.hpp"
-#include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/room.hpp"
 
 namespace sparseconv::cuda {
@@ -15,28 +14,6 @@ using Kind = PlanStep::Kind;
 
 bool is_pool(Kind kind) {
   return kind == Kind::max_pool || kind == Kind::avg_pool || kind == Kind::sum_pool;
-}
-
-SetSpec::Kind set_kind(Level::Kind kind) {
-  switch (kind) {
-    case Level::Kind::strided:
-      return SetSpec::Kind::strided;
-    case Level::Kind::generative:
-      return SetSpec::Kind::generative;
-    case Level::Kind::merged:
-      return SetSpec::Kind::merged;
-    case Level::Kind::global:
-      return SetSpec::Kind::global;
-    case Level::Kind::input:
-    case Level::Kind::points:
-      break;
-  }
-  return SetSpec::Kind::input;
-}
-
-// Coordinates times the part's scale.
-ConvGeometry scaling(const Level::Part& part) {
-  return {.kernel = {1, 1, 1}, .stride = part.scale, .padding = {0, 0, 0}, .dilation = {1, 1, 1}};
 }
 
 }  // namespace
@@ -89,15 +66,7 @@ std::vector<LayerChoice> FrameRunner::choose_layers() const {
 
 FrameSpec FrameRunner::make_spec(const std::vector<LayerChoice>& choices) {
   FrameSpec spec;
-  for (const int level : device_plan_.levels_of_sets) {
-    const Level& l = plan_.levels[at(level)];
-    SetSpec set{.kind = set_kind(l.kind),
-                .source = l.source >= 0 ? device_plan_.set_of_level[at(l.source)] : -1,
-                .geometry = l.geometry};
-    for (const Level::Part& part : l.parts)
-      set.parts.push_back({device_plan_.set_of_level[at(part.level)], scaling(part)});
-    spec.sets.push_back(set);
-  }
+  spec.sets = set_specs(plan_, device_plan_.set_of_level, device_plan_.levels_of_sets);
   for (const PlanMap& map : plan_.maps) {
     spec.maps.push_back({.kind = map.kind,
                          .geometry = map.geometry,

@@ -26,11 +26,9 @@ struct Place {
 };
 
 // Rows of a thread's strip a few at a time, so that their loads are under way together. Calls
-// body(rows, count): beyond `count` the first row stands in.
-#ifndef SPARSECONV_ROW_BATCH
-#define SPARSECONV_ROW_BATCH 2
-#endif
-inline constexpr int kRowBatch = SPARSECONV_ROW_BATCH;
+// body(rows, count): beyond `count` the first row stands in. Four at a time take so many registers
+// that steps became slower.
+inline constexpr int kRowBatch = 2;
 template <class Body>
 __device__ __forceinline__ void for_row_batches(const Place& at, const ChunkShape& shape,
                                                 const Body& body) {

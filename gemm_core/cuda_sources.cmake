@@ -44,10 +44,13 @@ list(APPEND GEMM_CORE_CUDA_SOURCES
   device/cuda/contraction_modes.cpp
   device/cuda/conv.cu
   device/cuda/conv_instances.cpp
+  device/cuda/conv_launch.cu
+  device/cuda/conv_positions.cu
   device/cuda/conv_tma.cu
   device/cuda/im2col_map.cpp
   device/cuda/nested_contraction.cu
   device/cuda/nested_map.cpp
+  device/cuda/sparse_gemm.cu
   device/cuda/table_products.cu
   device/cuda/instances/conv_tf32.cu
   device/cuda/instances/nested_bf16.cu
@@ -62,6 +65,7 @@ set(GEMM_CORE_PORTABLE_CUDA_SOURCES
   device/cuda/dense_fallback.cu
   device/cuda/depthwise.cu
   device/cuda/reduction.cu
+  device/cuda/sparse_compress.cu
   device/cuda/table_mma.cu
   device/cuda/table_simt.cu)
 # Epilogue trees: one kernel a file.

@@ -70,7 +70,7 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
   sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:Simt*'
   sanitize memcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*:*Batches*:*Takes*:*Refuses*'
-  few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaConv.Scales*'
+  few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaSparse.Products*:CudaConv.Scales*'
   sanitize memcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize memcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='-*SameBits*:*EveryFunction*'
   sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'

@@ -25,6 +25,7 @@ struct ConvAddress {
   base::FastDivMod by_axis[3];  // extents of p0, p1, p2
   int channel_stages = 1;       // forward: stages of k in a tap
   int blocks_per_tap = 1;       // filter gradient: columns of a tap / 64
+  int tap_batches = 1;          // and taps that are batches of their own
   int tap_count = 1;
 };
 

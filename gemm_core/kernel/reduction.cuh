@@ -103,6 +103,20 @@ __device__ __forceinline__ void store_result(const ReductionParams& p, std::int6
     static_cast<Sum*>(p.output)[at] = v;
 }
 
+// Eight terms, in pairs.
+__device__ __forceinline__ float reduced_run(visitor::Reduction kind, float (&v)[kDenseRun]) {
+  if (kind == visitor::Reduction::amax) {
+#pragma unroll
+    for (float& x : v) x = magnitude(x);
+  }
+#pragma unroll
+  for (int step = kDenseRun / 2; step > 0; step /= 2) {
+#pragma unroll
+    for (int i = 0; i < step; ++i) v[i] = reduced_pair(kind, v[i], v[i + step]);
+  }
+  return v[0];
+}
+
 // A chunk's result: stored, or left for the joining kernel.
 template <class Sum>
 __device__ __forceinline__ void finish_chunk(const ReductionParams& p, std::int64_t result,
@@ -136,8 +150,21 @@ __global__ void __launch_bounds__(kReductionThreads)
     const std::int64_t last = exists ? min(p.terms, (chunk + 1) * p.chunk) : 0;
     if (std::is_same_v<Sum, float> && p.vectors) {
       if constexpr (std::is_same_v<Sum, float>) {
-        for (std::int64_t i = chunk * p.chunk + lane * kDenseRun; i < last;
-             i += kLanes * kDenseRun) {
+        // Several loads under way at a time; whole runs first.
+        constexpr int kAhead = 4;
+        std::int64_t i = chunk * p.chunk + lane * kDenseRun;
+        for (; i + (kAhead - 1) * kLanes * kDenseRun + kDenseRun <= last;
+             i += kAhead * kLanes * kDenseRun) {
+          float v[kAhead][kDenseRun];
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a)
+            load_run(p.input, p.in_type, true, from + i + a * kLanes * kDenseRun, 1, kDenseRun,
+                     v[a]);
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a)
+            sum = reduced_pair(p.kind, sum, reduced_run(p.kind, v[a]));
+        }
+        for (; i < last; i += kLanes * kDenseRun) {
           float v[kDenseRun];
           const int count = last - i < kDenseRun ? static_cast<int>(last - i) : kDenseRun;
           load_run(p.input, p.in_type, true, from + i, 1, count, v);
@@ -198,6 +225,66 @@ __global__ void __launch_bounds__(kReductionThreads)
 #pragma unroll
       for (int i = 1; i < kWarps; ++i) sum = reduced_pair(p.kind, sum, parts[i][lane]);
       finish_chunk(p, result, chunk, to, sum);
+    }
+    __syncthreads();
+  }
+}
+
+// As reduce_along where eight neighbouring results lie side by side in the input, aligned to 16
+// bytes: 256 results a warp. Results are a multiple of eight.
+__global__ void __launch_bounds__(kReductionThreads)
+    reduce_along_vectors(const __grid_constant__ ReductionParams p) {
+  constexpr int kWarps = kReductionThreads / 32, kAhead = 4;
+  __shared__ float parts[kWarps][32][kDenseRun + 1];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const std::int64_t result = (std::int64_t{blockIdx.x} * 32 + lane) * kDenseRun;
+  for (std::int64_t chunk = blockIdx.y; chunk < p.chunks; chunk += gridDim.y) {
+    float sums[kDenseRun];
+#pragma unroll
+    for (float& sum : sums) sum = reduction_identity<float>(p.kind);
+    const auto take = [&](const float(&v)[kDenseRun]) {
+#pragma unroll
+      for (int j = 0; j < kDenseRun; ++j) {
+        sums[j] = reduced_pair(p.kind, sums[j],
+                               p.kind == visitor::Reduction::amax ? magnitude(v[j]) : v[j]);
+      }
+    };
+    if (result < p.results) {
+      std::int64_t from = 0, to = 0;
+      p.kept.offsets(result, from, to);
+      const auto load = [&](std::int64_t i, float(&v)[kDenseRun]) {
+        std::int64_t at = from, unused = 0;
+        p.reduced.offsets(i, at, unused);
+        load_run(p.input, p.in_type, true, at, 1, kDenseRun, v);
+      };
+      const std::int64_t last = min(p.terms, (chunk + 1) * p.chunk);
+      std::int64_t i = chunk * p.chunk + warp;
+      for (; i + (kAhead - 1) * kWarps < last; i += kAhead * kWarps) {
+        float v[kAhead][kDenseRun];
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) load(i + a * kWarps, v[a]);
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) take(v[a]);
+      }
+      for (; i < last; i += kWarps) {
+        float v[kDenseRun];
+        load(i, v);
+        take(v);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kDenseRun; ++j) parts[warp][lane][j] = sums[j];
+    __syncthreads();
+    // A thread joins one result of the warps.
+    const int of = static_cast<int>(threadIdx.x) / kDenseRun, j = threadIdx.x % kDenseRun;
+    const std::int64_t mine = (std::int64_t{blockIdx.x} * 32 + of) * kDenseRun + j;
+    if (mine < p.results) {
+      float sum = parts[0][of][j];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) sum = reduced_pair(p.kind, sum, parts[w][of][j]);
+      std::int64_t from = 0, to = 0;
+      p.kept.offsets(mine, from, to);
+      finish_chunk(p, mine, chunk, to, sum);
     }
     __syncthreads();
   }

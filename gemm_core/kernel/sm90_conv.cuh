@@ -1,22 +1,28 @@
 // Dense convolution on Hopper: the persistent kernel of dense products (sm90_gemm.cuh) with a
-// producer that reads one operand through im2col tensor maps, and results that may be scattered.
+// producer that reads one operand through im2col tensor maps.
 #pragma once
 #include "gemm_core/collective/sm90_conv_load.cuh"
-#include "gemm_core/epilogue/cuda/sm90_scattered_store.cuh"
 #include "gemm_core/kernel/sm90_gemm.cuh"
 
 namespace gemm_core {
 
 enum class ConvKernel : std::uint8_t {
   forward,   // A is the view: forward, and the gradient of the activation
-  scatters,  // the same, D by rows
+  scatters,  // the same, D by rows: sm90_strided_gradient.cuh
   filter,    // B is the view
 };
+
+// Of a filter gradient the batches of tiles are parts of the positions, and taps within a part.
+__device__ __forceinline__ DenseWork part_of(DenseWork work, int stages, const ConvAddress& a) {
+  const int part = work.batch / a.tap_batches;
+  work.batch -= part * a.tap_batches;
+  work.k_begin = part * stages;
+  return work;
+}
 
 struct Sm90ConvParams {
   Sm90GemmParams gemm;  // maps, tiles, plan and epilogue as in a product
   ConvAddress address;
-  ScatteredRows rows;  // of `scatters`
 };
 
 template <class Config, ConvKernel kKernel, DenseWalk kWalk>
@@ -46,7 +52,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
       const Sm90ConvLoad<Config> load{mma, params.address};
       for_each_work<Config, kWalk>(params.gemm, rank, [&](const DenseWork& work) {
         if constexpr (kKernel == ConvKernel::filter)
-          load.load_filter(&problem.a, &problem.b, work, position);
+          load.load_filter(&problem.a, &problem.b, part_of(work, problem.k_stages, params.address),
+                           position);
         else
           load.load_forward(&problem.a, &problem.b, work, rank, position);
       });
@@ -85,15 +92,9 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
           }
         }
         if (is_whole) {
-          if constexpr (kKernel == ConvKernel::scatters) {
-            const Sm90ScatteredStore<kSums> store{problem.epilogue, params.rows, room, thread,
-                                                  1 + group};
-            store.store(sums[0], work.m + block * 64, work.n);
-          } else {
-            const Sm90DenseStore<Sum, kSums> store{problem.epilogue, &problem.d, problem.mode, room,
-                                                   thread,           1 + group};
-            store.store(sums[0], work.m + block * 64, work.n, work.batch);
-          }
+          const Sm90DenseStore<Sum, kSums> store{problem.epilogue, &problem.d, problem.mode, room,
+                                                 thread,           1 + group};
+          store.store(sums[0], work.m + block * 64, work.n, work.batch);
         }
         // One copy of the code serves all atoms.
         if constexpr (kAtoms == 2) {

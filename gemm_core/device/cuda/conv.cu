@@ -62,14 +62,12 @@ struct Lowered {
   // Launches follow each other, and leave flags at 0: one workspace serves all.
   void bind(void* workspace, cudaStream_t stream) {
     if (table) table->bind(workspace, stream);
+    if (launches.empty() || workspace_bytes() == 0) return;
     const std::size_t flags = flag_bytes();
-    if (flags == 0) return;
     const auto address = (reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256;
-    CUDA_CHECK(cudaMemsetAsync(reinterpret_cast<void*>(address), 0, flags, stream));
-    for (LoweredConv& x : launches) {
-      x.params.gemm.partials.flags = reinterpret_cast<std::uint32_t*>(address);
-      x.params.gemm.partials.sums = reinterpret_cast<char*>(address) + flags;
-    }
+    if (flags > 0) CUDA_CHECK(cudaMemsetAsync(reinterpret_cast<void*>(address), 0, flags, stream));
+    for (LoweredConv& x : launches)
+      x.bind(reinterpret_cast<std::uint32_t*>(address), reinterpret_cast<char*>(address) + flags);
   }
 };
 
@@ -211,8 +209,7 @@ GemmStatus Conv::run(cudaStream_t stream) const {
   const Lowered& lowered = impl_->lowered;
   if (lowered.depthwise) lowered.depthwise->run(impl_->workspace, stream);
   if (lowered.table) lowered.table->launch(stream);
-  for (const LoweredConv& x : lowered.launches)
-    x.instance->launch(x.params, x.walk, x.clusters, stream);
+  for (const LoweredConv& x : lowered.launches) x.launch(stream);
   return {};
 }
 

@@ -12,15 +12,14 @@
 //
 // Kernels, in the order of preference:
 //   conv_*        Hopper: im2col tensor maps and WGMMA. f16, bf16, and tf32 forward (operands cut
-//   to 19
-//                 bits); channels contiguous, pixels aligned to 16 bytes, at least 32 channels a
-//                 group; padding within -128 .. 127 (2-D; -16 .. 15 in 3-D), strides up to 8. The
-//                 gradient of a strided activation is a launch for every class of remainders.
-//   depthwise_*   one channel a group: fp32 sums without tensor cores.
+//                 to 19 bits); channels contiguous, pixels aligned to 16 bytes, at least 32
+//                 channels a group; padding within -128 .. 127 (2-D; -16 .. 15 in 3-D), strides
+//                 up to 8. A strided gradient of the activation goes by classes of remainders.
+//   depthwise     one channel a group: fp32 sums without tensor cores.
 //   table_*       anything that the CPU takes: offsets from tables, by mma.sync or SIMT.
 // Sums are in fp32 (int32, f64) in another order than the CPU's. Filter gradients are cut along
-// positions as the schedule says, for the device's processors, and added in order: always the same
-// bits.
+// positions (heuristic, stream_k: by the device's processors; split_k: as many parts as it says),
+// and parts are added in order: always the same bits.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -5,8 +5,8 @@
 namespace gemm_core::cuda {
 
 extern const ConvInstance kConvForwardF16[3], kConvActivationF16[3], kConvScatteredF16[2],
-    kConvFilterF16[2], kConvForwardBF16[3], kConvActivationBF16[3], kConvScatteredBF16[2],
-    kConvFilterBF16[2], kConvForwardTF32[2];
+    kConvFilterF16[3], kConvForwardBF16[3], kConvActivationBF16[3], kConvScatteredBF16[2],
+    kConvFilterBF16[3], kConvForwardTF32[2];
 
 std::span<const ConvInstance* const> conv_instances() {
   static const auto all = [] {

@@ -5,6 +5,7 @@
 
 namespace gemm_core {
 struct Sm90ConvParams;
+struct Sm90StridedParams;
 enum class ConvKernel : std::uint8_t;
 }  // namespace gemm_core
 
@@ -13,7 +14,9 @@ namespace gemm_core::cuda {
 struct ConvInstance {
   DenseInstance shape;  // its launch is null
   ConvKernel kernel;
+  // One of the two: the second where results are scattered.
   void (*launch)(const Sm90ConvParams& params, DenseWalk walk, int clusters, cudaStream_t stream);
+  void (*launch_classes)(const Sm90StridedParams& params, int blocks, cudaStream_t stream);
 };
 std::span<const ConvInstance* const> conv_instances();
 

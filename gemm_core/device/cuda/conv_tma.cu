@@ -1,9 +1,9 @@
 #include "gemm_core/device/cuda/conv_tma.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "gemm_core/device/conv_lowering.hpp"
+#include "gemm_core/device/cuda/conv_positions.hpp"
 #include "gemm_core/device/cuda/gemm_lowering.hpp"
 #include "gemm_core/device/cuda/im2col_map.hpp"
 #include "gemm_core/device/cuda/tensor_map.hpp"
@@ -18,80 +18,6 @@ std::int64_t product(const Axes& x) { return x[0] * x[1] * x[2]; }
 DType storage(DType compute) { return compute == DType::tf32 ? DType::f32 : compute; }
 const char* moved(const ConvTensor& t, std::int64_t elements) {
   return static_cast<const char*>(t.data) + elements * base::bytes(t.dtype);
-}
-
-// Positions and taps of a launch along one axis, and where its results lie.
-struct PartAxis {
-  std::int64_t positions = 0, corner = 0, step = 1;
-  ConvTapAxis taps;
-  std::int64_t most_offset = 0;
-  std::int64_t first = 0, stride = 1;  // of the results' positions
-};
-using Part = std::array<PartAxis, 3>;
-
-// Places of taps count by `unit`, backwards where the filter is flipped.
-std::int64_t tap_place(const ConvProblem& p, std::size_t axis, std::int64_t tap) {
-  return p.flip ? p.kernel[axis] - 1 - tap : tap;
-}
-
-PartAxis forward_axis(const ConvProblem& p, std::size_t i, std::int64_t unit) {
-  PartAxis axis;
-  axis.positions = p.output()[i];
-  axis.corner = -p.lower[i];
-  axis.step = p.stride[i];
-  axis.taps.count = static_cast<int>(p.kernel[i]);
-  axis.taps.offset_step = static_cast<int>(p.dilation[i]);
-  axis.taps.place = static_cast<int>(tap_place(p, i, 0) * unit);
-  axis.taps.place_step = static_cast<int>(p.flip ? -unit : unit);
-  axis.most_offset = (p.kernel[i] - 1) * p.dilation[i];
-  return axis;
-}
-
-// Positions whose sum with the padding leaves `remainder` by the stride: position first + j *
-// stride reads output j + (first + lower - tap * dilation) / stride where that division is exact.
-PartAxis gradient_axis(const ConvProblem& p, std::size_t i, std::int64_t unit,
-                       std::int64_t remainder) {
-  PartAxis axis;
-  const std::int64_t s = p.stride[i];
-  axis.stride = s;
-  axis.first = ((remainder - p.lower[i]) % s + s) % s;
-  axis.positions = axis.first < p.input[i] ? ceil_div(p.input[i] - axis.first, s) : 0;
-  std::vector<std::int64_t> taps;
-  for (std::int64_t t = 0; t < p.kernel[i]; ++t) {
-    if (t * p.dilation[i] % s == remainder) taps.push_back(t);
-  }
-  axis.taps.count = static_cast<int>(taps.size());
-  if (taps.empty()) return axis;
-  const auto output = [&](std::int64_t tap) {
-    return (axis.first + p.lower[i] - tap * p.dilation[i]) / s;  // exact
-  };
-  axis.corner = output(taps.back());
-  axis.most_offset = output(taps.front()) - axis.corner;
-  axis.taps.offset = static_cast<int>(axis.most_offset);
-  axis.taps.place = static_cast<int>(tap_place(p, i, taps[0]) * unit);
-  if (taps.size() > 1) {
-    axis.taps.offset_step = static_cast<int>(output(taps[1]) - output(taps[0]));
-    axis.taps.place_step =
-        static_cast<int>((tap_place(p, i, taps[1]) - tap_place(p, i, taps[0])) * unit);
-  }
-  return axis;
-}
-
-std::vector<Part> parts_of(const ConvArguments& g) {
-  const ConvProblem& p = g.problem;
-  const Axes unit{p.kernel[1] * p.kernel[2], p.kernel[2], 1};
-  std::vector<Part> parts;
-  if (g.operation != ConvOperation::activation_gradient) {
-    Part part;
-    for (std::size_t i = 0; i < 3; ++i) part[i] = forward_axis(p, i, unit[i]);
-    return {part};
-  }
-  for_each_position(1, p.stride, [&](std::int64_t, std::int64_t, const Axes& remainder) {
-    Part part;
-    for (std::size_t i = 0; i < 3; ++i) part[i] = gradient_axis(p, i, unit[i], remainder[i]);
-    if (part[0].positions * part[1].positions * part[2].positions > 0) parts.push_back(part);
-  });
-  return parts;
 }
 
 // Positions of a tensor at one step, as a matrix's rows.
@@ -120,11 +46,24 @@ class Lowering {
     if (!fits()) return {};
     std::vector<LoweredConv> launches;
     for (std::int64_t group = 0; group < p_.groups; ++group) {
-      for (const Part& part : parts_of(g_)) {
-        auto lowered = is_filter() ? filter_launch(part, group) : forward_launch(part, group);
+      std::vector<LoweredClass> classes;
+      for (const ConvPart& part : conv_parts(g_)) {
+        if (is_filter()) {
+          auto lowered = filter_launch(part, group);
+          if (!lowered) return {};
+          launches.push_back(*lowered);
+          continue;
+        }
+        LoweredClass one;
+        auto lowered = forward_launch(part, group, one);
         if (!lowered) return {};
-        launches.push_back(*lowered);
+        one.lowered = *lowered;
+        classes.push_back(one);
       }
+      if (instance_.kernel == ConvKernel::scatters)
+        add_classes(classes, processors_, launches);
+      else if (!is_filter())
+        launches.push_back(classes.front().lowered);
     }
     return launches;
   }
@@ -185,7 +124,7 @@ class Lowering {
            (g_.beta == 0 || (c_.channel_stride == 1 && is_even(c_, extent, p_.batch)));
   }
 
-  Im2colMapDesc view_of(const ConvTensor& t, const Axes& extent, const Part& part,
+  Im2colMapDesc view_of(const ConvTensor& t, const Axes& extent, const ConvPart& part,
                         std::int64_t first_channel, std::int64_t channels) const {
     Im2colMapDesc desc;
     const std::int64_t bytes = base::bytes(t.dtype);
@@ -208,7 +147,7 @@ class Lowering {
     return desc;
   }
 
-  ConvAddress address_of(const Part& part) const {
+  ConvAddress address_of(const ConvPart& part) const {
     ConvAddress a;
     a.axes = p_.axes;
     a.tap_count = 1;
@@ -241,7 +180,7 @@ class Lowering {
           ceil_div(static_cast<std::int64_t>(slots) * shape.tile_m / 64 * 4, 256) * 256);
       lowered.sum_bytes = slots * static_cast<std::size_t>(shape.tile_m * shape.tile_n) * 4;
     }
-    const bool by_plan = gemm.plan.stream_units() > 0 || is_filter();
+    const bool by_plan = gemm.plan.stream_units() > 0;
     lowered.walk = by_plan ? DenseWalk::splits : DenseWalk::tiles;
     lowered.clusters = static_cast<int>(
         by_plan ? gemm.plan.workers()
@@ -263,10 +202,15 @@ class Lowering {
     g.k = k;
     g.epilogue = g_.epilogue;
     g.schedule = g_.schedule;
+    // Sums over channels are short: not cut unless that is asked for. Filter gradients are cut into
+    // parts.
+    if (is_filter() || g.schedule.decomposition == kernel::Decomposition::heuristic)
+      g.schedule.decomposition = kernel::Decomposition::data_parallel;
     return g;
   }
 
-  std::optional<LoweredConv> forward_launch(const Part& part, std::int64_t group) const {
+  std::optional<LoweredConv> forward_launch(const ConvPart& part, std::int64_t group,
+                                            LoweredClass& one) const {
     const std::int64_t inner = (is_forward() ? p_.channels : p_.filters) / p_.groups,
                        outer = (is_forward() ? p_.filters : p_.channels) / p_.groups;
     const std::int64_t filter_at = group * (p_.filters / p_.groups) * t_.filter.outer_stride;
@@ -306,11 +250,12 @@ class Lowering {
       g.c.data = moved(c_, group * outer);
       g.c.row_stride = c_.axis_strides[2];
     }
-    if (instance_.kernel == ConvKernel::scatters) set_rows(lowered.params.rows, part, d, g.d.data);
+    if (instance_.kernel == ConvKernel::scatters) set_rows(one.rows, part, d, g.d.data);
+    one.m = rows;
     return finish(lowered, lower_product(g));
   }
 
-  static void set_rows(ScatteredRows& rows, const Part& part, const ConvTensor& d, void* data) {
+  static void set_rows(ScatteredRows& rows, const ConvPart& part, const ConvTensor& d, void* data) {
     std::int64_t first = 0;
     for (std::size_t i = 0; i < 3; ++i) {
       rows.by_axis[i] = base::FastDivMod(static_cast<std::uint32_t>(part[i].positions));
@@ -321,7 +266,7 @@ class Lowering {
     rows.data = static_cast<char*>(data) + first * base::bytes(d.dtype);
   }
 
-  std::optional<LoweredConv> filter_launch(const Part& part, std::int64_t group) const {
+  std::optional<LoweredConv> filter_launch(const ConvPart& part, std::int64_t group) const {
     const std::int64_t channels = p_.channels / p_.groups, filters = p_.filters / p_.groups;
     const std::int64_t taps = p_.taps(), positions = p_.batch * product(p_.output());
     const ConvTensor& f = t_.filter;
@@ -368,7 +313,63 @@ class Lowering {
       g.c.row_stride = c_.outer_stride;
       g.c.batch_stride = c_.axis_strides[2];
     }
-    return finish(lowered, lower_product(g));
+    lowered.params.address.tap_batches = static_cast<int>(g.batch);
+    return in_parts(*finish(lowered, lower_product(g)), g);
+  }
+
+  // Parts of the positions, where tiles are too few for the processors: their fp32 sums go to the
+  // workspace, [part][tap batch][filter][column].
+  LoweredConv in_parts(LoweredConv lowered, const GemmArguments& g) const {
+    const DenseInstance& shape = instance_.shape;
+    Sm90GemmParams& gemm = lowered.params.gemm;
+    const std::int64_t stages = gemm.problem.k_stages;
+    const std::int64_t tiles = gemm.order.count();
+    std::int64_t parts = 1;
+    switch (g_.schedule.decomposition) {
+      case kernel::Decomposition::data_parallel:
+        break;
+      case kernel::Decomposition::split_k:
+        parts = g_.schedule.splits;
+        break;
+      default:
+        // One tile a processor; more parts of few tiles would be too short to pay.
+        parts = processors_ / tiles;
+        break;
+    }
+    constexpr std::int64_t kLeastStages = 8, kMostParts = 256;
+    parts = std::clamp<std::int64_t>(std::min(parts, stages / kLeastStages), 1, kMostParts);
+    const std::int64_t each = ceil_div(stages, parts);
+    parts = ceil_div(stages, each);
+    lowered.cycles = static_cast<double>(ceil_div(tiles * parts, processors_)) *
+                     tile_cycles(shape, part_product(g, each * shape.stage_k));
+    if (parts == 1 || g.n % 4 != 0) return lowered;
+
+    FilterPartsParams& add = lowered.parts.emplace();
+    add.parts = static_cast<int>(parts);
+    add.count = g.batch * g.m * g.n;
+    add.by_columns = base::FastDivMod(static_cast<std::uint32_t>(g.n / 4));
+    add.by_rows = base::FastDivMod(static_cast<std::uint32_t>(g.m));
+    add.c = gemm.problem.epilogue.c;
+    add.d = gemm.problem.epilogue.d;
+    add.alpha = static_cast<float>(g.alpha);
+    add.beta = static_cast<float>(g.beta);
+    lowered.sum_bytes = static_cast<std::size_t>(parts * add.count) * sizeof(float);
+    // A launch, and sums that are written and read once.
+    lowered.cycles += 3000 + static_cast<double>(lowered.sum_bytes) * 2 / 1500;
+
+    gemm.problem.k_stages = static_cast<int>(each);
+    gemm.order = kernel::TileOrder(
+        {ceil_div(g.m, shape.tile_m), ceil_div(g.n, shape.tile_n), g.batch * parts},
+        kernel::Raster::heuristic, band_);
+    lowered.clusters =
+        static_cast<int>(std::min<std::int64_t>(gemm.order.count(), processors_ / shape.cluster));
+    return lowered;
+  }
+
+  DenseProduct part_product(const GemmArguments& g, std::int64_t k) const {
+    GemmArguments part = g;
+    part.k = k;
+    return lower_product(part);
   }
 
   bool taps_are_even(const ConvTensor& t) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
 #include "gemm_core/device/conv_lowering.hpp"
 #include "gemm_core/device/cuda/table_products.hpp"
@@ -15,6 +16,8 @@ using base::DType;
 
 std::int64_t product(const Axes& x) { return x[0] * x[1] * x[2]; }
 std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+constexpr std::int64_t kMostWeightBytes = 96 << 10;  // in shared memory
+constexpr int kStrip = 4;                            // positions a thread
 bool is_operand(DType t) { return is_narrow_float(t) || is_fp8(t); }
 
 DepthwiseTensor tensor_of(const ConvTensor& t) {
@@ -41,6 +44,31 @@ void set_geometry(Params& params, const ConvProblem& p) {
   }
   params.channels = static_cast<int>(p.channels);
   params.flip = p.flip;
+}
+
+// What the kernels over strips take: one type, aligned chunks of eight channels.
+bool takes_strips(const ConvArguments& g) {
+  const ConvProblem& p = g.problem;
+  const bool is_filter = g.operation == ConvOperation::filter_gradient;
+  const DType type = g.a.dtype;
+  if (!is_narrow_float(type) || g.b.dtype != type || g.compute != type ||
+      p.channels % kDenseRun != 0)
+    return false;
+  if (!is_filter &&
+      (g.d.dtype != type || g.beta != 0 || !g.epilogue.nodes.empty() ||
+       p.taps() * p.channels * static_cast<std::int64_t>(sizeof(float)) > kMostWeightBytes)) {
+    return false;
+  }
+  const ConvTensors t = conv_tensors(g);
+  const std::int64_t bytes = base::bytes(type);
+  for (const ConvTensor* x : {&t.activation, &t.output}) {
+    if (reinterpret_cast<std::uintptr_t>(x->data) % 16 != 0 || x->outer_stride * bytes % 16 != 0)
+      return false;
+    for (const std::int64_t step : x->axis_strides) {
+      if (step * bytes % 16 != 0) return false;
+    }
+  }
+  return true;
 }
 
 Axes result_extent(const ConvArguments& g) {
@@ -73,8 +101,10 @@ Depthwise::Depthwise(const ConvArguments& g, int multiprocessors) : arguments_(g
   const ConvProblem& p = g.problem;
   // Enough blocks for eight an SM, with at least 256 positions each.
   const std::int64_t positions = p.batch * product(p.output());
-  const std::int64_t blocks = ceil_div(p.channels, 32) * p.taps();
-  const std::int64_t wanted = ceil_div(8 * multiprocessors, blocks);
+  const std::int64_t blocks = takes_strips(g)
+                                  ? ceil_div(p.channels, 32 * kDenseRun) * ceil_div(p.taps(), 9)
+                                  : ceil_div(p.channels, 32) * p.taps();
+  const std::int64_t wanted = ceil_div((takes_strips(g) ? 4 : 8) * multiprocessors, blocks);
   strips_ = static_cast<int>(
       std::clamp<std::int64_t>(std::min(wanted, ceil_div(positions, 256)), 1, 1024));
   workspace_bytes_ = static_cast<std::size_t>(strips_ * p.taps() * p.channels) * sizeof(float) + 16;
@@ -100,12 +130,24 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
     params.taps = static_cast<int>(p.taps());
     params.sums =
         reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 15) / 16 * 16);
-    base::cuda::launch(
-        depthwise_filter_sums,
-        {.grid = dim3(static_cast<unsigned>(ceil_div(p.channels, 32)),
-                      static_cast<unsigned>(params.taps), static_cast<unsigned>(strips_)),
-         .block = dim3(256)},
-        stream, params);
+    if (takes_strips(g)) {
+      const std::int64_t chunks = p.channels / kDenseRun;
+      params.block_chunks = static_cast<int>(std::min<std::int64_t>(chunks, 32));
+      const dim3 grid(static_cast<unsigned>(ceil_div(chunks, params.block_chunks)),
+                      static_cast<unsigned>(strips_),
+                      static_cast<unsigned>(ceil_div(params.taps, 9)));
+      base::visit_dtype<base::half_t, base::bf16_t, float>(g.a.dtype, "depthwise", [&]<class T>() {
+        base::cuda::launch(depthwise_filter_strips<T>, {.grid = grid, .block = dim3(256)}, stream,
+                           params);
+      });
+    } else {
+      base::cuda::launch(
+          depthwise_filter_sums,
+          {.grid = dim3(static_cast<unsigned>(ceil_div(p.channels, 32)),
+                        static_cast<unsigned>(params.taps), static_cast<unsigned>(strips_)),
+           .block = dim3(256)},
+          stream, params);
+    }
     DepthwiseFinishParams finish;
     finish.sums = params.sums;
     finish.strips = strips_;
@@ -116,7 +158,7 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
     finish.c = tensor_of(packed_strides(g.c, p.kernel, 1));
     finish.alpha = static_cast<float>(g.alpha);
     finish.beta = static_cast<float>(g.beta);
-    const auto blocks = static_cast<unsigned>(ceil_div(params.taps * p.channels, 256));
+    const auto blocks = static_cast<unsigned>(ceil_div(params.taps * p.channels, 8));
     base::cuda::launch(depthwise_filter_finish, {.grid = dim3(blocks), .block = dim3(256)}, stream,
                        finish);
     return;
@@ -134,11 +176,28 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
   const std::int64_t chunks = ceil_div(p.channels, kDenseRun);
   params.by_chunks = base::FastDivMod(static_cast<std::uint32_t>(chunks));
   params.work = static_cast<std::uint32_t>(p.batch * product(to) * chunks);
+  params.result_extent = static_cast<int>(to[2]);
   params.alpha = static_cast<float>(g.alpha);
   params.beta = static_cast<float>(g.beta);
   if (g.beta != 0) params.c = tensor_of(packed_strides(g.c, to, p.channels));
   for (const EpilogueNode& node : g.epilogue.nodes)
     params.nodes[params.count++] = device_node(node);
+  if (takes_strips(g)) {
+    const Axes strips{to[0], to[1], ceil_div(to[2], kStrip)};
+    set_divisors(params.by_axis, strips, kAxes);
+    params.work = static_cast<std::uint32_t>(p.batch * product(strips) * chunks);
+    const auto bytes = static_cast<std::size_t>(p.taps() * p.channels) * sizeof(float);
+    int device = 0;
+    CUDA_CHECK(cudaGetDevice(&device));
+    const std::int64_t most = 8 * base::cuda::device_info(device).multiprocessors;
+    const dim3 grid(static_cast<unsigned>(std::min(ceil_div(params.work, 256), most)));
+    base::visit_dtype<base::half_t, base::bf16_t, float>(g.a.dtype, "depthwise", [&]<class T>() {
+      base::cuda::allow_shared_memory(depthwise_strips<T>, bytes);
+      base::cuda::launch(depthwise_strips<T>,
+                         {.grid = grid, .block = dim3(256), .shared_bytes = bytes}, stream, params);
+    });
+    return;
+  }
   base::cuda::launch(
       depthwise_conv,
       {.grid = dim3(static_cast<unsigned>(ceil_div(params.work, 256))), .block = dim3(256)}, stream,

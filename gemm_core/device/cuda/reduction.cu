@@ -67,7 +67,7 @@ std::int64_t product(const ReductionArguments& g, bool kept) {
 
 struct Lowered {
   ReductionParams params;
-  bool along = false;
+  bool along = false, along_vectors = false;
   std::size_t workspace_bytes() const {
     const std::size_t size = params.in_type == DType::f64 ? 8 : 4;
     return params.chunks == 1
@@ -75,6 +75,16 @@ struct Lowered {
                : static_cast<std::size_t>(params.results * params.chunks) * size + 16;
   }
 };
+
+// Eight neighbouring results begin at multiples of 16 bytes for every term.
+bool takes_result_vectors(const ReductionParams& p) {
+  const std::int64_t bytes = base::bytes(p.in_type);
+  const auto aligned = [&](std::int64_t step) { return step * bytes % 16 == 0; };
+  return is_narrow_float(p.in_type) && p.kept.in[0] == 1 && p.kept.extent[0] % kDenseRun == 0 &&
+         reinterpret_cast<std::uintptr_t>(p.input) % 16 == 0 &&
+         std::all_of(p.kept.in + 1, p.kept.in + p.kept.count, aligned) &&
+         std::all_of(p.reduced.in, p.reduced.in + p.reduced.count, aligned);
+}
 
 Lowered lower(const ReductionArguments& g) {
   Lowered lowered;
@@ -93,7 +103,10 @@ Lowered lower(const ReductionArguments& g) {
   const std::int64_t kept_step = p.kept.count > 0 ? std::abs(p.kept.in[0]) : LLONG_MAX,
                      reduced_step = p.reduced.count > 0 ? std::abs(p.reduced.in[0]) : LLONG_MAX;
   lowered.along = kept_step < reduced_step && p.results >= 32;
-  const std::int64_t parallel = lowered.along ? ceil_div(p.results, 32) : p.results;
+  lowered.along_vectors = lowered.along && takes_result_vectors(p);
+  const std::int64_t parallel = lowered.along_vectors ? ceil_div(p.results, 256)
+                                : lowered.along       ? ceil_div(p.results, 32)
+                                                      : p.results;
   const std::int64_t wanted = ceil_div(kUnits, parallel);
   const std::int64_t least = lowered.along ? kLeastChunk / 8 : kLeastChunk;
   p.chunks = static_cast<int>(std::clamp<std::int64_t>(ceil_div(p.terms, least), 1, wanted));
@@ -116,11 +129,15 @@ void launch_all(const Lowered& lowered, cudaStream_t stream) {
   const auto blocks = [](std::int64_t count) {
     return dim3(static_cast<unsigned>(std::min(count, kMostBlocks)));
   };
-  if (lowered.along) {
+  if (lowered.along_vectors) {
+    dim3 grid = dim3(static_cast<unsigned>(ceil_div(p.results, 256)));
+    grid.y = static_cast<unsigned>(std::min(p.chunks, 65535));
+    base::cuda::launch(reduce_along_vectors, {.grid = grid, .block = block}, stream, p);
+  } else if (lowered.along) {
     dim3 grid = dim3(static_cast<unsigned>(ceil_div(p.results, 32)));
     grid.y = static_cast<unsigned>(std::min(p.chunks, 65535));
     base::cuda::launch(reduce_along<Sum>, {.grid = grid, .block = block}, stream, p);
-  } else if (std::min(p.terms, p.chunk) <= kShortRow) {
+  } else if (std::min(p.terms, p.chunk) <= (p.vectors ? 8 : 1) * kShortRow) {
     base::cuda::launch(reduce_across<Sum, 32>,
                        {.grid = blocks(ceil_div(p.results * p.chunks, 8)), .block = block}, stream,
                        p);

@@ -34,23 +34,31 @@ struct Sm90ScatteredStore {
   static constexpr int kGroups = kAccumulators / kGroupSums;
   const DenseEpilogue& epilogue;
   const ScatteredRows& rows;
+  int m;               // rows that there are
   std::uint32_t room;  // a multiple of 1024
   int thread, barrier;
 
   __device__ __forceinline__ void store(float (&sums)[kAccumulators], int row, int column) const {
+    // A thread takes a piece of 16 bytes of every sixteenth row.
+    constexpr int kRows = 4;
+    const int chunk = thread % 8;
+    std::int64_t offsets[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) offsets[i] = rows.offset_of(row + thread / 8 + 16 * i);
 #pragma unroll 1
     for (int group = 0; group < kGroups; ++group, column += kColumns) {
       leave(sums);
-#pragma unroll 1
-      for (int i = thread; i < 64 * 8; i += 128) {
-        const int r = i / 8, chunk = i % 8, at = column + chunk * 8;
-        if (row + r >= epilogue.m || at >= epilogue.n) continue;
+      const int at = column + chunk * 8;
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const int r = thread / 8 + 16 * i;
+        if (row + r >= m || at >= epilogue.n) continue;
         uint4 bits;
         asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
                      : "r"(room + swizzled_offset<128>(r, chunk))
                      : "memory");
-        *reinterpret_cast<uint4*>(rows.data + (rows.offset_of(row + r) + at) * 2) = bits;
+        *reinterpret_cast<uint4*>(rows.data + (offsets[i] + at) * 2) = bits;
       }
 #pragma unroll
       for (int i = 0; i + kGroupSums < kAccumulators; ++i) sums[i] = sums[i + kGroupSums];

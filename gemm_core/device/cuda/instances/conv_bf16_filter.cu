@@ -2,11 +2,13 @@
 
 namespace gemm_core::cuda {
 
-extern const ConvInstance kConvFilterBF16[2];
-const ConvInstance kConvFilterBF16[2] = {
-    conv_instance<base::bf16_t, false, false, ConvKernel::filter, kConvFilterSquare>(
+extern const ConvInstance kConvFilterBF16[3];
+const ConvInstance kConvFilterBF16[3] = {
+    conv_instance<base::bf16_t, false, false, ConvKernel::filter, kConvFilter>(
+        "conv_bf16_wgrad_128x256"),
+    conv_instance<base::bf16_t, false, false, ConvKernel::filter, kConvSquare>(
         "conv_bf16_wgrad_128x128"),
-    conv_instance<base::bf16_t, false, false, ConvKernel::filter, kConvFilterNarrow>(
+    conv_instance<base::bf16_t, false, false, ConvKernel::filter, kConvNarrow>(
         "conv_bf16_wgrad_128x64")};
 
 }  // namespace gemm_core::cuda

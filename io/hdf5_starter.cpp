@@ -18,17 +18,11 @@
 #include <system_error>
 #include <vector>
 
+#include "gemm_core/base/sanitizers.hpp"
 #include "io/hdf5_handle.hpp"
 
 namespace io::hdf5 {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
-constexpr bool kIsSanitized = true;  // shadow memory counts as data; findings go to stderr
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 #if defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION) && defined(__clang__)
 // The fuzzer would store the input that it had when the starter was copied from it.
@@ -162,8 +156,8 @@ void become_starter(int requests) {
   forget_open_files();
   if (const int nothing = ::open("/dev/null", O_RDWR); nothing >= 0) {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-      // The C library and HDF5 complain of damage there.
-      if (standard != STDERR_FILENO || !kIsSanitized) ::dup2(nothing, standard);
+      // The C library and HDF5 complain of damage there; so does a sanitizer, of ours.
+      if (standard != STDERR_FILENO || !base::kIsSanitized) ::dup2(nothing, standard);
     }
     ::close(nothing);
   }
@@ -177,7 +171,7 @@ void become_starter(int requests) {
   // An end of another reader's connection, held here, would keep that reader from seeing its end.
   close_all_but({descriptors[kConnection], descriptors[kFile]});
   limit(RLIMIT_CPU, request.allowance.seconds);
-  if (const std::uint64_t now = memory_bytes(5); now > 0 && !kIsSanitized)
+  if (const std::uint64_t now = memory_bytes(5); now > 0 && !base::kIsSanitized)
     limit(RLIMIT_DATA, now + request.allowance.memory);
   const Channel channel(descriptors[kConnection]);
   try {

@@ -8,13 +8,9 @@
 #include <algorithm>
 
 #include "gemm_core/base/error.hpp"
+#include "gemm_core/base/sanitizers.hpp"
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
-#define __SANITIZE_THREAD__ 1  // as GCC has it
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(BASE_SANITIZES_THREADS)
 #include <sanitizer/tsan_interface.h>
 #define BASE_NOT_WATCHED __attribute__((no_sanitize("thread"), noinline))
 #else
@@ -28,7 +24,7 @@ namespace {
 // what oneTBB guarantees: work begins after the call and ends before it returns. What blocks of one
 // call do to each other stays in its sight.
 struct ForkAndJoin {
-#if defined(__SANITIZE_THREAD__)
+#if defined(BASE_SANITIZES_THREADS)
   void fork() { __tsan_release(this); }
   void begin() { __tsan_acquire(this); }
   void end() { __tsan_release(&joined); }

@@ -2,18 +2,13 @@
 // line, in bounded time and memory.
 #include <gtest/gtest.h>
 
+#include "gemm_core/base/sanitizers.hpp"
 #include "tests/apps/command_line.hpp"
 
 using namespace command_line;
 namespace fs = std::filesystem;
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 std::vector<fs::path> findings() {
   std::vector<fs::path> files;
@@ -30,7 +25,7 @@ void check(const std::vector<std::string>& words, const fs::path& file) {
   SCOPED_TRACE(words.front() + " " + file.string());
   const ProgramRun run = run_cli(words, {.give_up_after = std::chrono::seconds(60)});
   EXPECT_EQ(run.signal, 0) << run.err;
-  if (!kIsSanitized) {
+  if (!base::kIsSanitized) {
     EXPECT_LT(run.cpu_seconds, 3.5);
     EXPECT_LT(run.peak_bytes, std::int64_t{128} << 20);
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "gemm_core/base/sanitizers.hpp"
 #include "io/hdf5_container.hpp"
 #include "tests/apps/command_line.hpp"
 #include "tests/support/shared_files.hpp"
@@ -22,11 +23,6 @@ std::string table_name = "data/hostile/expect.json";
 
 constexpr double kMostCpuSeconds = 2;
 constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;  // shadow memory is no memory of the reader's
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 struct Case {
   fs::path path;
@@ -68,7 +64,7 @@ void expect_near(const Json& got, const Json& wanted, const char* what) {
 
 void check_resources(const ProgramRun& run) {
   EXPECT_EQ(run.signal, 0) << "ended by a signal (or after the time limit)\n" << run.err;
-  if (kIsSanitized) return;
+  if (base::kIsSanitized) return;  // shadow memory is no memory of the reader's
   EXPECT_LT(run.cpu_seconds, kMostCpuSeconds);
   EXPECT_LT(run.peak_bytes, kMostBytes);
 }

@@ -1,6 +1,7 @@
 // simulate and render as users call them.
 #include <gtest/gtest.h>
 
+#include "gemm_core/base/sanitizers.hpp"
 #include "io/io.h"
 #include "io/simulator.hpp"
 #include "tests/apps/command_line.hpp"
@@ -149,9 +150,7 @@ TEST(Render, ZeroPointsWarnAndGiveAPicture) {
 }
 
 TEST(Render, TenMillionPointsTakeTheirCloudAndAPicture) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's own memory is counted too";
-#endif
+  if (base::kIsSanitized) GTEST_SKIP() << "the sanitizer's own memory is counted too";
   const ScratchFolder folder;
   const auto some = spiral(100000);
   const std::string bytes(reinterpret_cast<const char*>(some.data()), some.size() * sizeof some[0]);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "gemm_core/base/sanitizers.hpp"
 #include "sparseconv/devices.hpp"
 #include "tests/support/make_inputs.hpp"
 #include "tests/support/test_device.hpp"
@@ -344,9 +345,7 @@ std::int64_t resident_bytes() {
 // Behaviour 16. SPARSECONV_SOAK=1 runs the full size, frames of 10k to 200k voxels (minutes); else
 // a tenth of it.
 TEST(EngineMemory, IsFlatOverAThousandFramesOfChangingSize) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer holds on to memory that was given back";
-#endif
+  if (base::kIsSanitized) GTEST_SKIP() << "a sanitizer holds on to memory that was given back";
   const char* const soak = std::getenv("SPARSECONV_SOAK");
   const int scale = soak != nullptr && std::string(soak) == "1" ? 10 : 1;
   const Engine engine(cloud_model(), test_support::on_device({.threads = 2}));

@@ -13,8 +13,12 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "gemm_core/base/sanitizers.hpp"
+
 namespace test_support {
 namespace {
+
+constexpr int kSanitizedFactor = 10;  // how much slower a program may be under a sanitizer
 
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -85,7 +89,8 @@ ProgramRun run_program(const std::vector<std::string>& words, const ProgramOptio
   out.close_write_end();
   err.close_write_end();
   ProgramRun run;
-  const auto deadline = std::chrono::steady_clock::now() + options.give_up_after;
+  const auto deadline = std::chrono::steady_clock::now() +
+                        options.give_up_after * (base::kIsSanitized ? kSanitizedFactor : 1);
   bool out_open = true, err_open = true;
   while (out_open || err_open) {
     std::array<pollfd, 2> watched{pollfd{out_open ? out.read_end : -1, POLLIN, 0},

@@ -1,4 +1,9 @@
 include(GoogleTest)
+# Seconds that one ctest test may take. Sanitizers slow most code four to fifteen times.
+set(SPARSECONV_TEST_TIMEOUT 600)
+if(SPARSECONV_SANITIZE)
+  set(SPARSECONV_TEST_TIMEOUT 6000)
+endif()
 # sparseconv_test(name LABEL unit SOURCES a.cpp b.cpp LIBRARIES x y): a GoogleTest executable whose tests are found at
 # build time. Shared case files are read when a test runs, from $SPARSECONV_SHARED, else ../shared beside the source tree.
 function(sparseconv_test target)
@@ -10,5 +15,5 @@ function(sparseconv_test target)
   sparseconv_warnings(${target})
   # Tests are compiled once and run once: light optimisation halves the build and keeps the oracles quick enough.
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
-  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600)
+  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${SPARSECONV_TEST_TIMEOUT})
 endfunction()

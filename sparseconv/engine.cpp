@@ -175,6 +175,18 @@ CoordinatesPtr coordinates_of_batch(const Coordinates& all, RowRange rows,
       std::move(keys), {.batch_size = 1, .spatial_shape = all.spatial_shape(), .cache = cache});
 }
 
+// What voxelize() says of several clouds begins with "cloud 1: ".
+std::vector<std::string> warnings_of_cloud(const std::vector<std::string>& all, std::size_t cloud,
+                                           std::size_t clouds) {
+  if (clouds == 1) return all;
+  const std::string prefix = base::concat("cloud ", cloud, ": ");
+  std::vector<std::string> own;
+  for (const std::string& text : all) {
+    if (text.starts_with(prefix)) own.push_back(text.substr(prefix.size()));
+  }
+  return own;
+}
+
 RowRange points_of_cloud(std::span<const io::Cloud* const> clouds, std::int32_t cloud) {
   RowRange points;
   for (std::int32_t i = 0; i < cloud; ++i)
@@ -295,8 +307,8 @@ std::vector<Result> Engine::Impl::run_clouds(std::span<const io::Cloud* const> c
     result.origin = voxels.origins.empty() ? origin_of(model.input) : voxels.origins[b];
     for (auto& row : result.point_to_voxel) row -= row < 0 ? 0 : first_row;
     first_row += result.voxels;
+    result.warnings = warnings_of_cloud(voxels.warnings, b, clouds.size());
     if (batch == 0) {
-      result.warnings = voxels.warnings;
       result.warnings.insert(result.warnings.end(), whole.warnings.begin(), whole.warnings.end());
     }
     result.memory = whole.memory;

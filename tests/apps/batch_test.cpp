@@ -74,6 +74,17 @@ TEST_F(Batch, ABadCloudInABatchOfSeveralCostsOnlyItself) {
   EXPECT_EQ(document(run)["errors"].size(), 1u);
 }
 
+TEST_F(Batch, AWarningInABatchOfSeveralNamesItsOwnFile) {
+  write_scans(3);
+  auto points = spiral(40, 5);
+  points[7][0] = std::numeric_limits<float>::quiet_NaN();
+  write_scan(folder / "in" / "s1009.bin", points);
+  const ProgramRun run = run_cli(words({"--batch", "4"}));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(contains(run.err, "s1009.bin: 1 of 40 points have a non-finite coordinate"))
+      << run.err;
+}
+
 TEST_F(Batch, CollisionsStopBeforeAnyWork) {
   write_scan(folder / "in" / "a" / "scan.bin", spiral(3));
   write_scan(folder / "in" / "b" / "scan.bin", spiral(3));

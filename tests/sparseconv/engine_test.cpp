@@ -128,6 +128,7 @@ TEST(Engine, ABatchGivesWhatEachCloudGivesAlone) {
       EXPECT_EQ(together[i].labels(), alone.labels());
       EXPECT_EQ(together[i].point_to_voxel, alone.point_to_voxel);
       EXPECT_EQ(together[i].voxels, alone.voxels);
+      EXPECT_EQ(together[i].warnings, alone.warnings);
       for (std::size_t o = 0; o < alone.outputs.size(); ++o) {
         EXPECT_TRUE(same(together[i].outputs[o].sparse.features, alone.outputs[o].sparse.features))
             << i << o;

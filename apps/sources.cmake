@@ -1,7 +1,13 @@
+if(SPARSECONV_CUDA)
+  set(SPARSECONV_GEMM_DEVICE gemm_device.cpp)
+else()
+  set(SPARSECONV_GEMM_DEVICE no_gemm_device.cpp)
+endif()
 set(APPS_SOURCES
   ${CMAKE_CURRENT_BINARY_DIR}/commit.cpp
   bench/bench.cpp
   bench/frame.cpp
+  bench/${SPARSECONV_GEMM_DEVICE}
   bench/gemm_sweep.cpp
   bench/result_files.cpp
   bench/timing.cpp

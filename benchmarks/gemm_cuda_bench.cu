@@ -57,7 +57,9 @@ std::vector<Case> cases() {
     list.push_back({"e4m3 promoted 8192^3 TN", 8192, 8192, 8192, t, t, DType::bf16, true, true,
                     Accumulation::promoted});
   }
-  list.push_back({"float64 4096^3 TN", 4096, 4096, 4096, DType::f64, DType::f64, DType::f64});
+  for (const std::int64_t n : {4096, 8192})
+    list.push_back(
+        {"float64 " + std::to_string(n) + "^3 TN", n, n, n, DType::f64, DType::f64, DType::f64});
   list.push_back({"float32 4096^3 TN", 4096, 4096, 4096, DType::f32, DType::f32, DType::f32});
   list.push_back({"float16 unaligned 4095^3 TN", 4095, 4095, 4095, h, h, h});
   return list;

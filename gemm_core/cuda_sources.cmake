@@ -21,15 +21,26 @@ foreach(tile 128x128 128x96 128x96_k96 64x128 64x256 64x32 64x64)
 endforeach()
 # Dense products: the tiles of one type and one pair of majors a file.
 list(APPEND GEMM_CORE_CUDA_SOURCES
+  device/cuda/complex_gemm.cu
   device/cuda/dense_checks.cpp
   device/cuda/dense_instances.cpp
+  device/cuda/f64_gemm.cu
   device/cuda/gemm.cu
+  device/cuda/gemm_defaults_h200.cpp
   device/cuda/gemm_lowering.cu
+  device/cuda/gemm_tuning.cu
   device/cuda/grouped_gemm.cu
+  device/cuda/mixed_instances.cpp
+  device/cuda/mixed_lowering.cu
   device/cuda/tensor_map.cpp)
 foreach(type f16 bf16)
   foreach(majors kk kn mk mn)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/dense_${type}_${majors}.cu)
+  endforeach()
+endforeach()
+foreach(type f16 bf16)
+  foreach(weights w2 w4 w8 fp8)
+    list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/mixed_${type}_${weights}.cu)
   endforeach()
 endforeach()
 foreach(type tf32 fp8 i8)
@@ -62,6 +73,7 @@ foreach(type f16 bf16)
 endforeach()
 # Kernels of mma.sync, cp.async and SIMT alone: also compiled for SPARSECONV_CUDA_PORTABLE_ARCHITECTURES.
 set(GEMM_CORE_PORTABLE_CUDA_SOURCES
+  device/cuda/complex_launch.cu
   device/cuda/dense_fallback.cu
   device/cuda/depthwise.cu
   device/cuda/reduction.cu

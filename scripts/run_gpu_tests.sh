@@ -13,7 +13,7 @@ if [ "${1:-}" = --built ]; then
 else
   build=${1:-build-cuda}
   cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON -DSPARSECONV_CUDA_PORTABLE_ARCHITECTURES=80 || exit 1
-  cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test gemm_core_operations_cuda_test gemm_core_visitor_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
+  cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test gemm_core_mixed_cuda_test gemm_core_operations_cuda_test gemm_core_visitor_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
     sparseconv_cuda_training_test sparseconv_trainer_test golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
 fi
 logs=${LOGS:-$(mktemp -d)}
@@ -32,6 +32,7 @@ check() {
 }
 kernels=$build/tests/cuda/gemm_core_cuda_test
 dense=$build/tests/cuda/gemm_core_dense_cuda_test
+mixed=$build/tests/cuda/gemm_core_mixed_cuda_test
 operations=$build/tests/cuda/gemm_core_operations_cuda_test
 visitors=$build/tests/cuda/gemm_core_visitor_cuda_test
 maps=$build/tests/cuda/sparseconv_cuda_maps_test
@@ -40,6 +41,7 @@ engine=$build/tests/cuda/sparseconv_cuda_engine_test
 training=$build/tests/cuda/sparseconv_cuda_training_test
 check "kernels" "$kernels" --gtest_brief=1
 check "dense products" "$dense" --gtest_brief=1
+check "narrow weights, complex" "$mixed" --gtest_brief=1
 check "dense operations" "$operations" --gtest_brief=1
 # What Ampere would run, compiled from PTX for this device.
 check "kernels of sm_80" env CUDA_FORCE_PTX_JIT=1 "$operations" --gtest_brief=1 --gtest_filter='CudaPortable*'
@@ -77,6 +79,11 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*'
   sanitize memcheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
   sanitize racecheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
+  for tool in memcheck racecheck synccheck initcheck; do
+    sanitize $tool "narrow weights, complex" "$mixed" --gtest_brief=1 --gtest_filter='*ForSanitizers'
+  done
+  sanitize synccheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
+  sanitize initcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
   sanitize racecheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize racecheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"

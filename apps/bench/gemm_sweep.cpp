@@ -25,9 +25,12 @@ constexpr TypeSet kTypes[] = {{"fp32", DType::f32, DType::f32, DType::f32, DType
                               {"bf16", DType::bf16, DType::bf16, DType::bf16, DType::bf16},
                               {"fp64", DType::f64, DType::f64, DType::f64, DType::f64},
                               {"int8", DType::i8, DType::i8, DType::i32, DType::i8},
-                              {"e4m3", DType::e4m3, DType::e4m3, DType::bf16, DType::f32},
-                              {"e5m2", DType::e5m2, DType::e5m2, DType::bf16, DType::f32},
-                              {"int4xfp16", DType::f16, DType::i4, DType::f16, DType::f16}};
+                              {"e4m3", DType::e4m3, DType::e4m3, DType::bf16, DType::e4m3},
+                              {"e5m2", DType::e5m2, DType::e5m2, DType::bf16, DType::e5m2},
+                              {"int4xfp16", DType::f16, DType::i4, DType::f16, DType::f16},
+                              {"int4xbf16", DType::bf16, DType::i4, DType::bf16, DType::bf16},
+                              {"int8xbf16", DType::bf16, DType::i8, DType::bf16, DType::bf16},
+                              {"e4m3xbf16", DType::bf16, DType::e4m3, DType::bf16, DType::bf16}};
 
 const TypeSet& types_of(const std::string& name) {
   for (const TypeSet& set : kTypes) {
@@ -120,6 +123,11 @@ std::vector<GemmTask> gemm_tasks(const Arguments& arguments) {
     return parse_sweep(option, arguments.get_or<std::string>(option, otherwise), limit);
   };
   const std::int64_t groups = integer_option(arguments, "groups", 1, 1, 1 << 20);
+  const std::string how =
+      choice_option(arguments, "accumulation", "blocked", {"blocked", "promoted", "fast"});
+  const auto accumulation = how == "fast"       ? gemm_core::Accumulation::fast
+                            : how == "promoted" ? gemm_core::Accumulation::promoted
+                                                : gemm_core::Accumulation::blocked;
   std::vector<GemmTask> tasks;
   for (const std::string& type : split_list(arguments.get_or<std::string>("dtype", "fp32"))) {
     types_of(type);
@@ -129,7 +137,7 @@ std::vector<GemmTask> gemm_tasks(const Arguments& arguments) {
       for (const std::int64_t m : sweep("m", "100000", 1 << 30)) {
         for (const std::int64_t n : sweep("n", "64", 1 << 20)) {
           for (const std::int64_t k : sweep("k", "1728", 1 << 20))
-            tasks.push_back({m, n, k, groups, layout, type});
+            tasks.push_back({m, n, k, groups, layout, type, accumulation});
         }
       }
     }
@@ -162,6 +170,7 @@ std::vector<gemm_core::GemmArguments> GemmInputs::arguments(int which) {
   std::vector<gemm_core::GemmArguments> groups;
   for (std::int64_t g = 0; g < task_.groups; ++g) {
     gemm_core::GemmArguments x{.m = task_.m, .n = task_.n, .k = task_.k, .compute = compute_};
+    x.accumulation = task_.accumulation;
     x.a = {at(set.a, a_type_, g * task_.m * task_.k), a_type_, task_.k, 1};
     if (task_.layout[0] == 't') x.a.row_stride = 1, x.a.column_stride = task_.m;
     x.b = {at(set.b, b_type_, g * task_.n * task_.k), b_type_, task_.n, 1};
@@ -193,13 +202,14 @@ double GemmInputs::sum_at(std::int64_t group, std::int64_t i, std::int64_t j, do
   return sum;
 }
 
-double GemmInputs::worst_error() {
+double GemmInputs::worst_error(std::optional<double> share) {
   constexpr std::int64_t kMostElements = 4096;
   const std::int64_t size = task_.groups * task_.m * task_.n;
   const std::int64_t step =
       std::max<std::int64_t>(1, size / kMostElements) | 1;  // odd: meets every column in time
-  const double chain =
-      static_cast<double>(std::min<std::int64_t>(task_.k, 256) + task_.k / 256 + 4);
+  const bool is_one_chain = task_.accumulation == gemm_core::Accumulation::fast;
+  const double chain = static_cast<double>(
+      (is_one_chain ? task_.k : std::min<std::int64_t>(task_.k, 256)) + task_.k / 256 + 4);
   const double unit = compute_ == DType::f64 ? 0x1p-53 : compute_ == DType::i8 ? 0 : 0x1p-24;
   constexpr double kFloor = 1e-30;  // an empty sum
   double worst = 0;
@@ -207,7 +217,8 @@ double GemmInputs::worst_error() {
     const std::int64_t group = at / (task_.m * task_.n), within = at % (task_.m * task_.n);
     double magnitude = 0;
     const double sum = sum_at(group, within / task_.n, within % task_.n, magnitude);
-    const double bound = chain * unit * magnitude + roundoff(d_type_) * std::fabs(sum) +
+    const double bound = share.value_or(chain * unit) * magnitude +
+                         roundoff(d_type_) * std::fabs(sum) +
                          (d_type_ == DType::f16 ? 0x1p-25 : 0) + kFloor;
     const double error = std::fabs(value_at(sets_[0].d, d_type_, at) - sum) / bound;
     worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);

@@ -1,6 +1,8 @@
 // What `bench gemm` times: problems from ranges, operands in several workspaces, and the naive
 // result they are held to.
 #pragma once
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ struct GemmTask {
   std::string layout =
       "nt";  // of A and B as BLAS names them: n rows of A lie one after the other, t turned
   std::string type = "fp32";  // as --dtype names it
+  gemm_core::Accumulation accumulation = gemm_core::Accumulation::blocked;
   double flop() const;
   double bytes() const;  // every operand once
   std::string name() const;
@@ -25,7 +28,7 @@ std::vector<std::int64_t> parse_sweep(const std::string& option, const std::stri
 // Every combination of --m, --n, --k, --layout and --dtype.
 std::vector<GemmTask> gemm_tasks(const Arguments& arguments);
 inline constexpr const char* kGemmTypes =
-    "fp32, tf32, fp16, bf16, fp64, int8, e4m3, e5m2, int4xfp16";
+    "fp32, tf32, fp16, bf16, fp64, int8, e4m3, e5m2, int4xfp16, int4xbf16, int8xbf16, e4m3xbf16";
 
 // The operands of a task, several times over: what one run leaves in the caches is of no use to the
 // next.
@@ -35,9 +38,18 @@ class GemmInputs {
   // Of each group, on workspace `which`.
   std::vector<gemm_core::GemmArguments> arguments(int which);
   int workspaces() const { return static_cast<int>(sets_.size()); }
+  struct Buffers {
+    std::span<std::uint8_t> a, b, d;
+  };
+  Buffers buffers(int which) {
+    Set& set = sets_[static_cast<std::size_t>(which)];
+    return {set.a, set.b, set.d};
+  }
   // The largest error of a run's result on workspace 0 against sums in double, in units of its
   // bound: right where at most 1. All elements of small problems, a few thousand of large ones.
-  double worst_error();
+  // `share`: how far a sum may be off, as a share of the sum of magnitudes; by default what the
+  // CPU's chains of additions allow.
+  double worst_error(std::optional<double> share = {});
   // A, B and D of workspace 0 as raw files NAME.a, NAME.b, NAME.d.
   void save(const std::string& stem) const;
 

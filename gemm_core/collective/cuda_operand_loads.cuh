@@ -5,6 +5,17 @@
 
 namespace gemm_core {
 
+// GroupedValues as a kernel sees them: one value for row_group rows by k_group of k.
+struct GroupedRef {
+  const void* data = nullptr;
+  base::DType type = base::DType::f32;
+  std::int64_t row_stride = 0, k_stride = 0, row_group = 1, k_group = 1;
+
+  __device__ __forceinline__ float at(std::int64_t row, std::int64_t k) const {
+    return load_value(data, type, row / row_group * row_stride + k / k_group * k_stride);
+  }
+};
+
 // A: rows of the product by k; B: columns of the product by k.
 struct DenseOperand {
   const void* data = nullptr;
@@ -15,7 +26,9 @@ struct DenseOperand {
   base::DType rounds_to = base::DType::f32;  // what is multiplied
   bool is_plain = false;                     // elements are stored as they are multiplied
   bool vectors = false;                      // and rows are aligned to 16 bytes
+  GroupedRef scale, zero;                    // of weights: scale * value + zero, rounded twice
 
+  bool is_scaled() const { return scale.data != nullptr || zero.data != nullptr; }
   __device__ __forceinline__ const void* data_of(std::int64_t batch) const {
     return pointers != nullptr ? pointers[batch] : data;
   }
@@ -83,17 +96,20 @@ __device__ __forceinline__ bool is_integer_type(base::DType type) {
   return type == base::DType::i8 || type >= base::DType::u8;
 }
 
-// What is multiplied, where it has to be converted: Value is float or int32. A function of its own:
-// slow, but small, and rarely called.
+// What is multiplied, where it has to be converted: Value is float or int32. `at`: the offset of
+// element (row, k). A function of its own: slow, but small, and rarely called.
 template <class Value>
 __device__ __noinline__ Value converted_operand(const DenseOperand& o, const void* data,
-                                                std::int64_t at) {
+                                                std::int64_t at, std::int64_t row, std::int64_t k) {
   if constexpr (std::is_same_v<Value, std::int32_t>) {
     return load_integer(data, o.type, at);
   } else {
-    const float v = is_integer_type(o.type) ? static_cast<float>(load_integer(data, o.type, at))
-                                            : load_value(data, o.type, at);
-    return o.type == o.rounds_to ? v : rounded_value(v, o.rounds_to);
+    float v = is_integer_type(o.type) ? static_cast<float>(load_integer(data, o.type, at))
+                                      : load_value(data, o.type, at);
+    if (o.type != o.rounds_to) v = rounded_value(v, o.rounds_to);
+    if (o.scale.data != nullptr) v = rounded_value(__fmul_rn(v, o.scale.at(row, k)), o.rounds_to);
+    if (o.zero.data != nullptr) v = rounded_value(__fadd_rn(v, o.zero.at(row, k)), o.rounds_to);
+    return v;
   }
 }
 

@@ -35,16 +35,17 @@ struct Sm80Stage {
                          std::conditional_t<sizeof(Element) == 2, std::uint16_t, std::uint32_t>>;
 
   static __device__ __forceinline__ std::uint32_t converted_bits(const DenseOperand& o,
-                                                                 const void* data,
-                                                                 std::int64_t at) {
+                                                                 const void* data, std::int64_t at,
+                                                                 std::int64_t row, std::int64_t k) {
     if constexpr (Config::kIsDouble)
       return 0;  // never converted
     else if constexpr (std::is_same_v<Element, std::int8_t>)
-      return static_cast<std::uint8_t>(converted_operand<std::int32_t>(o, data, at));
+      return static_cast<std::uint8_t>(converted_operand<std::int32_t>(o, data, at, row, k));
     else if constexpr (std::is_same_v<Element, base::tf32_t>)
-      return __float_as_uint(converted_operand<float>(o, data, at));
+      return __float_as_uint(converted_operand<float>(o, data, at, row, k));
     else
-      return DeviceElement<Element>::pack(converted_operand<float>(o, data, at), 0.f) & 0xffffu;
+      return DeviceElement<Element>::pack(converted_operand<float>(o, data, at, row, k), 0.f) &
+             0xffffu;
   }
 
   // 16 bytes of `o` to shared memory, from element k of `row` on; zeros where there are none.
@@ -78,7 +79,7 @@ struct Sm80Stage {
         for (int i = 0; i < kPerWord; ++i) {
           const int at = w * kPerWord + i;
           if (at < left)
-            words[w] |= converted_bits(o, data, first + at * o.k_stride)
+            words[w] |= converted_bits(o, data, first + at * o.k_stride, row, k + at)
                         << 8 * Config::kElementBytes * i;
         }
       }

@@ -137,14 +137,14 @@ void apply(const GemmConfig& config, GemmArguments& g) {
   g.schedule = config.schedule;
 }
 
-std::string tuning_key(const GemmArguments& g) {
+std::string tuning_key(const GemmArguments& g, const std::string& machine) {
   const auto layout = [](const GemmOperand& o) {
     return o.column_stride == 1 ? "rows" : "columns";
   };
-  return base::concat(cpu_atoms().name, " ", base::name(g.a.dtype), " x ", base::name(g.b.dtype),
-                      " -> ", base::name(g.d.dtype), " as ", base::name(g.compute), " A ",
-                      layout(g.a), " B ", layout(g.b), " m ", g.m, " n ", g.n, " k ", g.k,
-                      " batch ", g.batch);
+  return base::concat(machine.empty() ? cpu_atoms().name : machine, " ", base::name(g.a.dtype),
+                      " x ", base::name(g.b.dtype), " -> ", base::name(g.d.dtype), " as ",
+                      base::name(g.compute), " A ", layout(g.a), " B ", layout(g.b), " m ", g.m,
+                      " n ", g.n, " k ", g.k, " batch ", g.batch);
 }
 
 TuningTable TuningTable::read(const std::filesystem::path& path) {
@@ -179,6 +179,10 @@ void TuningTable::write(const std::filesystem::path& path) const {
 
 void TuningTable::set(const GemmArguments& g, const std::string& config) {
   entries_[tuning_key(g)] = config;
+}
+std::string TuningTable::find(const std::string& key) const {
+  const auto entry = entries_.find(key);
+  return entry == entries_.end() ? "" : entry->second;
 }
 bool TuningTable::has(const GemmArguments& g) const { return entries_.contains(tuning_key(g)); }
 

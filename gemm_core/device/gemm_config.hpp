@@ -55,11 +55,15 @@ class TuningTable {
   // The table's choice where it has one that is still legal, else the model's.
   GemmConfig select(const GemmArguments& arguments) const;
   bool has(const GemmArguments& arguments) const;
+  // By key, for configurations of another backend.
+  void set(const std::string& key, const std::string& config) { entries_[key] = config; }
+  std::string find(const std::string& key) const;  // "" where there is none
   std::size_t size() const { return entries_.size(); }
 
  private:
   std::map<std::string, std::string> entries_;
 };
-std::string tuning_key(const GemmArguments& arguments);
+// `machine`: what the choice holds for; by default this CPU's instruction set.
+std::string tuning_key(const GemmArguments& arguments, const std::string& machine = {});
 
 }  // namespace gemm_core

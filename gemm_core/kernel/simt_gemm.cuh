@@ -31,11 +31,12 @@ struct SimtSlice {
     k = along_k ? at % SimtGemmTile::kK : at / SimtGemmTile::kM;
   }
   __device__ __forceinline__ static Value element(const DenseOperand& o, const void* data,
-                                                  std::int64_t at) {
+                                                  std::int64_t at, std::int64_t row,
+                                                  std::int64_t k) {
     // What is_plain says of int32 sums: int8.
     using Plain = std::conditional_t<std::is_same_v<Value, std::int32_t>, std::int8_t, Value>;
     return o.is_plain ? static_cast<Value>(static_cast<const Plain*>(data)[at])
-                      : converted_operand<Value>(o, data, at);
+                      : converted_operand<Value>(o, data, at, row, k);
   }
   __device__ __forceinline__ void load(const DenseOperand& o, const void* data, std::int64_t first,
                                        std::int64_t k_first, std::int64_t k_count,
@@ -45,8 +46,9 @@ struct SimtSlice {
       int row, k;
       place(o, i, row, k);
       const bool is_there = first + row < o.rows && k_first + k < k_count;
-      values[i] =
-          is_there ? element(o, data, o.offset_of(first + row, k_first + k, batch)) : Value(0);
+      values[i] = is_there ? element(o, data, o.offset_of(first + row, k_first + k, batch),
+                                     first + row, k_first + k)
+                           : Value(0);
     }
   }
   __device__ __forceinline__ void leave(const DenseOperand& o,

@@ -42,7 +42,7 @@ __device__ __forceinline__ Value placed_element(const PlacedMatrix& x, std::int6
   if constexpr (std::is_same_v<Value, double>)
     return static_cast<const double*>(data)[at];
   else
-    return converted_operand<Value>(x.elements, data, at);
+    return converted_operand<Value>(x.elements, data, at, i, j);
 }
 
 template <class Value>

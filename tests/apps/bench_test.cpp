@@ -135,6 +135,36 @@ TEST_F(Bench, GemmWritesATableAndUsesOneOnlyWhereItIsNamed) {
   EXPECT_EQ(with({})[0]["config"], selected);
 }
 
+// With a GPU: every kernel is verified, cold and warm, and a table made there is used. Without one,
+// or without CUDA: an error that says so.
+TEST_F(Bench, GemmRunsOnAGpuOrSaysWhyNot) {
+  const std::vector<std::string> shape{"bench",  "gemm",     "--m", "100",          "--n",
+                                       "72",     "--k",      "64",  "--device",     "cuda",
+                                       "--json", "--repeat", "2",   "--workspaces", "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), shape.begin(), shape.end());
+    return run_cli(more);
+  };
+  const ProgramRun first = with({"--dtype", "fp16", "--tune", folder.text("t")});
+  if (first.exit_code != 0) {
+    EXPECT_EQ(first.exit_code, 1) << first.err;
+    EXPECT_NE(first.err.find("CUDA"), std::string::npos) << first.err;
+    return;
+  }
+  EXPECT_NE(text_of_file(folder / "t").find("float16 x float16"), std::string::npos);
+  EXPECT_EQ(document(with({"--dtype", "fp16", "--tuning", folder.text("t")}))["results"].size(),
+            1u);
+  for (const char* types : {"fp32,tf32,bf16,fp64,int8", "e4m3,int4xbf16,e4m3xbf16"}) {
+    for (const char* more : {"--all-configs", "--cold-l2"}) {
+      const ProgramRun run = with({"--dtype", types, more});
+      ASSERT_EQ(run.exit_code, 0) << run.err;
+      for (const Json& result : document(run)["results"])
+        EXPECT_LE(result["error"].get<double>(), 1);
+    }
+  }
+  EXPECT_EQ(with({"--groups", "3", "--dtype", "fp16"}).exit_code, 0);
+}
+
 TEST_F(Bench, GemmNamesWhatItCannotSweep) {
   const auto message = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"bench", "gemm"});

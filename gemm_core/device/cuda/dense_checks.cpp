@@ -23,13 +23,9 @@ GemmStatus check_features(const GemmArguments& g) {
   const auto has_lists = [](const auto& o) { return o.rows.indices || o.columns.indices; };
   if (has_lists(g.a) || has_lists(g.b) || has_lists(g.c) || has_lists(g.d))
     return refuse(Code::unsupported, "gather lists are not supported");
-  if (g.a.scale.data || g.a.zero.data || g.b.scale.data || g.b.zero.data)
-    return refuse(Code::unsupported, "scales and zero points are not supported");
   if (g.a.metadata || g.b.metadata || g.c.metadata)
     return refuse(Code::unsupported, "structured sparse A is not supported");
   if (g.visitor) return refuse(Code::unsupported, "visitors are not supported");
-  if (is_complex(g.compute))
-    return refuse(Code::unsupported, base::name(g.compute), " products are not supported");
   return {};
 }
 
@@ -135,8 +131,19 @@ GemmStatus check_dense(const GemmArguments& g) {
   if (g.k > 0) {
     if (auto s = check_memory("operand A", g.a, g.batch, device); !s.ok()) return s;
     if (auto s = check_memory("operand B", g.b, g.batch, device); !s.ok()) return s;
+    const struct {
+      const char* name;
+      const GroupedValues& values;
+    } grouped[] = {{"scale of operand A", g.a.scale},
+                   {"zero point of operand A", g.a.zero},
+                   {"scale of operand B", g.b.scale},
+                   {"zero point of operand B", g.b.zero}};
+    for (const auto& [name, values] : grouped) {
+      if (values.data == nullptr) continue;
+      if (auto s = check_pointer(name, values.data, device); !s.ok()) return s;
+    }
   }
-  if (g.beta != 0) {
+  if (g.beta != 0 || g.beta_imag != 0) {
     if (auto s = check_memory("operand C", g.c, g.batch, device); !s.ok()) return s;
   }
   if (auto s = check_memory("operand D", g.d, g.batch, device); !s.ok()) return s;

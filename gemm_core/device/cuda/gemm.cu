@@ -3,9 +3,14 @@
 #include <algorithm>
 
 #include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/complex_gemm.hpp"
 #include "gemm_core/device/cuda/dense_checks.hpp"
+#include "gemm_core/device/cuda/f64_gemm.hpp"
 #include "gemm_core/device/cuda/gemm_lowering.hpp"
+#include "gemm_core/device/cuda/gemm_tuning.hpp"
 #include "gemm_core/device/cuda/list_gemm.hpp"
+#include "gemm_core/device/cuda/mixed_lowering.hpp"
 #include "gemm_core/device/cuda/visitor_gemm.hpp"
 
 namespace gemm_core::cuda {
@@ -49,27 +54,84 @@ std::vector<const DenseInstance*> candidates(const DenseProduct& p) {
   return list;
 }
 
-std::optional<LoweredGemm> lower(const GemmArguments& g, const GemmPlan& plan) {
-  const DenseProduct p = lower_product(g);
-  for (const DenseInstance* instance : candidates(p)) {
-    if (plan.kernel.empty() || plan.kernel == instance->name)
-      return lower_to(*instance, p, plan.group, multiprocessors());
+constexpr std::size_t kArrays = 4;  // A, B, C, D
+
+bool reads_c(const GemmArguments& g) { return g.beta != 0 || g.beta_imag != 0; }
+
+bool has_pointers(const GemmArguments& g) {
+  return g.a.pointers || g.b.pointers || g.d.pointers || (reads_c(g) && g.c.pointers);
+}
+
+// A product of a pointer array as one of each batch.
+std::vector<GemmArguments> batches_of(const GemmArguments& g) {
+  std::vector<GemmArguments> list(static_cast<std::size_t>(g.batch), g);
+  for (std::int64_t l = 0; l < g.batch; ++l) {
+    GemmArguments& one = list[static_cast<std::size_t>(l)];
+    one.batch = 1;
+    const auto take = [&](auto& o) {
+      if (o.pointers != nullptr) {
+        o.data = o.pointers[l];
+      } else if (o.data != nullptr) {
+        const std::int64_t bytes = l * o.batch_stride * base::bits(o.dtype) / 8;
+        o.data = const_cast<char*>(static_cast<const char*>(o.data)) + bytes;
+      }
+      o.pointers = nullptr;
+      o.batch_stride = 0;
+    };
+    take(one.a);
+    take(one.b);
+    take(one.c);
+    take(one.d);
   }
-  LoweredGemm fallback = lower_to_fallback(p, plan.group);
-  if (!plan.kernel.empty() && plan.kernel != fallback.name) return std::nullopt;
+  return list;
+}
+
+// The WGMMA kernel that takes all batches of a pointer array in one launch, as groups; or "".
+std::string grouped_kernel(const GemmArguments& g) {
+  const bool is_whole = base::bits(g.a.dtype) >= 8 && base::bits(g.b.dtype) >= 8;
+  return has_pointers(g) && is_whole ? GroupedGemm::common_kernel(batches_of(g)) : "";
+}
+
+// By the kernel that the plan names, else by the model's choice; empty where it cannot be had.
+std::optional<LoweredGemm> lower_by(const DenseProduct& p, const std::string& kernel,
+                                    std::uint32_t group) {
+  const auto is_wanted = [&](const std::string& name) { return kernel.empty() || kernel == name; };
+  const int processors = multiprocessors();
+  for (const DenseInstance* instance : candidates(p)) {
+    if (is_wanted(instance->name)) return lower_to(*instance, p, group, processors);
+  }
+  if (has_wgmma()) {
+    for (const MixedInstance* instance : mixed_candidates(p, processors)) {
+      if (is_wanted(instance->name)) return lower_to(*instance, p, group, processors);
+    }
+    const auto f64 = lower_to_f64(p, group, processors);
+    if (f64 && is_wanted(f64->name)) return f64;
+  }
+  LoweredGemm fallback = lower_to_fallback(p, group);
+  if (!is_wanted(fallback.name)) return std::nullopt;
   return fallback;
 }
 
-constexpr std::size_t kArrays = 4;  // A, B, C, D
-
-bool has_pointers(const GemmArguments& g) {
-  return g.a.pointers || g.b.pointers || g.d.pointers || (g.beta != 0 && g.c.pointers);
+std::optional<LoweredGemm> lower(const GemmArguments& g, const GemmPlan& plan) {
+  if (is_complex(g.compute)) {
+    LoweredGemm lowered = lower_complex(g, plan.group);
+    if (!plan.kernel.empty() && plan.kernel != lowered.name) return std::nullopt;
+    return lowered;
+  }
+  const DenseProduct p = lower_product(g);
+  if (plan.kernel.empty() && g.schedule.decomposition == kernel::Decomposition::data_parallel) {
+    const std::string measured = default_kernel(tuning_key(g));
+    if (!measured.empty()) {
+      if (auto lowered = lower_by(p, measured, plan.group)) return lowered;
+    }
+  }
+  return lower_by(p, plan.kernel, plan.group);
 }
 
 // Copies pointer arrays to the workspace and makes `device` point there.
 GemmArguments with_device_pointers(const GemmArguments& g, void* workspace, cudaStream_t stream) {
   GemmArguments device = g;
-  if (g.beta == 0) device.c = {};
+  if (!reads_c(g)) device.c = {};
   if (is_empty(g) || !has_pointers(device)) return device;
   const auto address = (reinterpret_cast<std::uintptr_t>(workspace) + 15) / 16 * 16;
   auto* to = reinterpret_cast<void**>(address);
@@ -105,12 +167,20 @@ std::optional<AsTree> as_tree(const GemmArguments& g, const GemmPlan& plan) {
   return tree;
 }
 
+bool runs_grouped(const GemmArguments& g, const GemmPlan& plan) {
+  if (is_empty(g) || !has_pointers(g) || has_lists(g)) return false;
+  const std::string name = grouped_kernel(g);
+  return !name.empty() && (plan.kernel.empty() || plan.kernel == name);
+}
+
 }  // namespace
 
 struct Gemm::Impl {
   LoweredGemm lowered;
   std::optional<VisitorGemm> tree;          // instead
   std::optional<GemmArguments> with_lists;  // instead
+  GroupedGemm grouped;                      // of a pointer array, where one launch takes all of it
+  bool is_grouped = false;
   GemmPlan plan;
   void* workspace = nullptr;
   std::size_t bytes = 0;
@@ -140,7 +210,10 @@ std::size_t Gemm::workspace_size(const GemmArguments& g, const GemmPlan& plan) {
   if (const auto tree = as_tree(g, plan))
     return VisitorGemm::workspace_size(tree->product, tree->graph);
   if (has_lists(g) && !has_pointers(g)) return 0;
-  if (has_pointers(g)) return static_cast<std::size_t>(g.batch) * kArrays * sizeof(void*) + 16;
+  if (has_pointers(g)) {
+    const std::size_t arrays = static_cast<std::size_t>(g.batch) * kArrays * sizeof(void*) + 16;
+    return runs_grouped(g, plan) ? GroupedGemm::workspace_size(batches_of(g)) : arrays;
+  }
   return lower(g, plan)->workspace_bytes();
 }
 
@@ -156,6 +229,7 @@ GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t
   impl_->lowered = {};
   impl_->tree.reset();
   impl_->with_lists.reset();
+  impl_->is_grouped = runs_grouped(g, plan);
   if (has_lists(g)) {
     if (!is_empty(g)) impl_->with_lists = with_device_pointers(g, workspace, stream);
   } else if (const auto tree = as_tree(g, plan)) {
@@ -163,6 +237,9 @@ GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t
             impl_->tree.emplace().initialize(tree->product, tree->graph, workspace, bytes, stream);
         !s.ok())
       return s;
+  } else if (impl_->is_grouped) {
+    const auto batches = batches_of(g);
+    if (auto s = impl_->grouped.initialize(batches, workspace, bytes, stream); !s.ok()) return s;
   } else if (!is_empty(g)) {
     impl_->lowered = *lower(with_device_pointers(g, workspace, stream), plan);
     impl_->lowered.bind(workspace, stream);
@@ -183,6 +260,7 @@ GemmStatus Gemm::update(const GemmArguments& g, cudaStream_t stream) {
 GemmStatus Gemm::run(cudaStream_t stream) const {
   if (!impl_->initialized) return {Code::not_initialized, "gemm on CUDA: run before initialize"};
   if (impl_->tree) return impl_->tree->run(stream);
+  if (impl_->is_grouped) return impl_->grouped.run(stream);
   if (impl_->with_lists)
     launch_list_gemm(*impl_->with_lists, stream);
   else
@@ -192,14 +270,24 @@ GemmStatus Gemm::run(cudaStream_t stream) const {
 
 std::string Gemm::kernel_name() const {
   if (impl_->with_lists) return "simt_lists";
+  if (impl_->is_grouped) return impl_->grouped.kernel_name();
   return impl_->tree ? impl_->tree->kernel_name() : impl_->lowered.name;
 }
 
 std::vector<std::string> dense_kernel_names(const GemmArguments& g) {
   std::vector<std::string> names;
   if (is_empty(g) || !check_dense(g).ok()) return names;
+  if (is_complex(g.compute)) return {lower_complex(g, 8).name};
+  if (auto name = grouped_kernel(g); !name.empty()) names.push_back(std::move(name));
   const DenseProduct p = lower_product(g);
   for (const DenseInstance* instance : candidates(p)) names.emplace_back(instance->name);
+  if (has_wgmma()) {
+    for (const MixedInstance* instance : mixed_candidates(p, multiprocessors()))
+      names.emplace_back(instance->name);
+  }
+  if (has_wgmma()) {
+    if (const auto f64 = lower_to_f64(p, 8, multiprocessors())) names.push_back(f64->name);
+  }
   names.push_back(lower_to_fallback(p, 8).name);
   return names;
 }

@@ -15,10 +15,9 @@
 // the tensor cores, which keep about 14 bits; the others move it to fp32 after each 128 products.
 // Stream-K and split-k take the processors of the device, whatever the schedule says, and always
 // add in the order of k; kernels whose consumers take tiles in turn never cut sums. Not here:
-// scales and zero points, 2:4 metadata, visitors
-// (visitor_gemm.hpp), complex numbers. Epilogue nodes that have a compiled tree run in its kernel.
-// Gather lists, in device memory, run on a slow kernel of their own (list_gemm.hpp; A's rows fast:
-// gather_gemm.hpp).
+// 2:4 metadata, visitors (visitor_gemm.hpp). Epilogue nodes that have a compiled tree run in its
+// kernel. Complex products are plain arithmetic. Gather lists, in device memory, run on a slow
+// kernel of their own (list_gemm.hpp; A's rows fast: gather_gemm.hpp).
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -42,8 +41,8 @@ class Gemm {
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
 
-  // Pointer arrays are host memory that holds device pointers. Operands must be on the current
-  // device.
+  // Pointer arrays are host memory that holds device pointers; one launch of a WGMMA kernel takes
+  // them where every batch is aligned to 16 bytes. Operands must be on the current device.
   static GemmStatus can_implement(const GemmArguments& arguments, const GemmPlan& plan = {});
   static std::size_t workspace_size(const GemmArguments& arguments, const GemmPlan& plan = {});
   // The workspace (device memory, any alignment) must live until the last run is done. It is
@@ -75,6 +74,8 @@ class GroupedGemm {
   static GemmStatus can_implement(
       std::span<const GemmArguments> groups);  // batch 1; names the group
   static std::size_t workspace_size(std::span<const GemmArguments> groups);
+  // Of the common launch where it takes every group that is not empty; else "".
+  static std::string common_kernel(std::span<const GemmArguments> groups);
   // Copies sizes, tensor maps and the list of tiles to the workspace on `stream`: not while it is
   // captured.
   GemmStatus initialize(std::span<const GemmArguments> groups, void* workspace, std::size_t bytes,

@@ -5,6 +5,8 @@
 
 #include "gemm_core/base/cuda/cuda_check.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/complex_gemm.hpp"
+#include "gemm_core/device/cuda/f64_gemm.hpp"
 #include "gemm_core/device/cuda/tensor_map.hpp"
 
 namespace gemm_core::cuda {
@@ -60,24 +62,29 @@ DenseNode node_of(const EpilogueNode& node) {
   return to;
 }
 
-// Whether the operand's lines, along k or along its rows, are what a bulk copy takes.
-std::optional<TensorMapDesc> lines_of(const DenseOperand& o, std::int64_t k, std::int64_t batch,
-                                      bool k_major) {
-  const std::int64_t inner = k_major ? k : o.rows, outer = k_major ? o.rows : k;
-  const std::int64_t inner_stride = k_major ? o.k_stride : o.row_stride;
-  const std::int64_t outer_stride = k_major ? o.row_stride : o.k_stride;
-  if (o.pointers != nullptr || (inner > 1 && inner_stride != 1)) return std::nullopt;
-  TensorMapDesc desc;
-  desc.data = o.data;
-  desc.element = o.type;
-  desc.inner = inner;
-  desc.rows = outer;
-  const std::int64_t bytes = base::bytes(o.type);
-  const std::int64_t whole_line = ceil_div(inner * bytes, 16) * 16;
-  desc.row_stride = outer > 1 ? outer_stride * bytes : whole_line;
-  desc.batch = batch > 1 && o.batch_stride != 0 ? batch : 1;
-  desc.batch_stride = desc.batch > 1 ? o.batch_stride * bytes : whole_line * outer;
-  return desc;
+GroupedRef groups_of(const GroupedValues& v, bool k_is_columns) {
+  GroupedRef to{v.data, v.dtype, v.row_stride, v.column_stride, v.row_group, v.column_group};
+  if (!k_is_columns) {
+    std::swap(to.row_stride, to.k_stride);
+    std::swap(to.row_group, to.k_group);
+  }
+  return to;
+}
+
+DenseOperand operand_of(const GemmOperand& from, std::int64_t rows, bool k_is_columns,
+                        DType compute) {
+  DenseOperand to;
+  to.data = from.data;
+  to.pointers = from.pointers;
+  to.row_stride = k_is_columns ? from.row_stride : from.column_stride;
+  to.k_stride = k_is_columns ? from.column_stride : from.row_stride;
+  to.batch_stride = from.batch_stride;
+  to.rows = rows;
+  to.type = from.dtype;
+  to.rounds_to = compute;
+  to.scale = groups_of(from.scale, k_is_columns);
+  to.zero = groups_of(from.zero, k_is_columns);
+  return to;
 }
 
 // DenseEpilogue::fuses.
@@ -130,6 +137,25 @@ std::optional<CUtensorMap> map_of_d(const DenseProduct& p) {
 
 }  // namespace
 
+std::optional<TensorMapDesc> lines_of(const DenseOperand& o, std::int64_t k, std::int64_t batch,
+                                      bool k_major) {
+  const std::int64_t inner = k_major ? k : o.rows, outer = k_major ? o.rows : k;
+  const std::int64_t inner_stride = k_major ? o.k_stride : o.row_stride;
+  const std::int64_t outer_stride = k_major ? o.row_stride : o.k_stride;
+  if (o.pointers != nullptr || (inner > 1 && inner_stride != 1)) return std::nullopt;
+  TensorMapDesc desc;
+  desc.data = o.data;
+  desc.element = o.type;
+  desc.inner = inner;
+  desc.rows = outer;
+  const std::int64_t bytes = base::bytes(o.type);
+  const std::int64_t whole_line = ceil_div(inner * bytes, 16) * 16;
+  desc.row_stride = outer > 1 ? outer_stride * bytes : whole_line;
+  desc.batch = batch > 1 && o.batch_stride != 0 ? batch : 1;
+  desc.batch_stride = desc.batch > 1 ? o.batch_stride * bytes : whole_line * outer;
+  return desc;
+}
+
 DenseProduct lower_product(const GemmArguments& g) {
   DenseProduct p;
   p.batch = g.batch;
@@ -139,10 +165,8 @@ DenseProduct lower_product(const GemmArguments& g) {
   p.m = g.m;
   p.n = g.n;
   p.k = g.k;
-  p.a = {g.a.data,         g.a.pointers, g.a.row_stride, g.a.column_stride,
-         g.a.batch_stride, g.m,          g.a.dtype,      g.compute};
-  p.b = {g.b.data,         g.b.pointers, g.b.column_stride, g.b.row_stride,
-         g.b.batch_stride, g.n,          g.b.dtype,         g.compute};
+  p.a = operand_of(g.a, g.m, true, g.compute);
+  p.b = operand_of(g.b, g.n, false, g.compute);
   DenseEpilogue& e = p.epilogue;
   e.c = matrix_of(g.c);
   e.d = matrix_of(g.d);
@@ -187,7 +211,8 @@ std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance, const 
   const bool is_fp8_fast = is_fp8(p.compute) && p.accumulation == Accumulation::fast;
   constexpr std::int64_t kLimit = (std::int64_t{1} << 31) - 512;  // coordinates are 32-bit
   if (instance.element != p.compute || p.a.type != stored || p.b.type != stored || p.k == 0 ||
-      p.m >= kLimit || p.n >= kLimit || (is_fp8(p.compute) && instance.promotes == is_fp8_fast)) {
+      p.m >= kLimit || p.n >= kLimit || p.a.is_scaled() || p.b.is_scaled() ||
+      (is_fp8(p.compute) && instance.promotes == is_fp8_fast)) {
     return std::nullopt;
   }
   auto a = lines_of(p.a, p.k, p.batch, instance.k_major_a);
@@ -251,7 +276,8 @@ std::optional<LoweredGemm> lower_to(const DenseInstance& instance, const DensePr
 void LoweredGemm::bind(void* workspace, cudaStream_t stream) {
   if (sum_bytes == 0) return;
   const auto address = (reinterpret_cast<std::uintptr_t>(workspace) + 255) / 256 * 256;
-  PartialSums& partials = std::get<Sm90GemmParams>(params).partials;
+  PartialSums& partials = mixed ? std::get<Sm90MixedParams>(params).partials
+                                : std::get<Sm90GemmParams>(params).partials;
   partials.flags = reinterpret_cast<std::uint32_t*>(address);
   partials.sums = reinterpret_cast<char*>(address) + flag_bytes;
   CUDA_CHECK(cudaMemsetAsync(partials.flags, 0, flag_bytes, stream));
@@ -279,7 +305,7 @@ LoweredGemm lower_to_fallback(const DenseProduct& p, std::uint32_t group) {
     const DType stored = storage(element);
     const std::int64_t bytes = base::bytes(stored);
     for (DenseOperand* o : {&params.a, &params.b}) {
-      o->is_plain = o->type == stored && o->type == storage(p.compute);
+      o->is_plain = o->type == stored && o->type == storage(p.compute) && !o->is_scaled();
       o->vectors = o->is_plain && o->pointers == nullptr && o->k_stride == 1 &&
                    is_aligned(o->data, 16) && o->row_stride * bytes % 16 == 0 &&
                    o->batch_stride * bytes % 16 == 0;
@@ -293,7 +319,8 @@ LoweredGemm lower_to_fallback(const DenseProduct& p, std::uint32_t group) {
     params.k = p.k;
     params.order = order;
     params.epilogue = p.epilogue;
-    for (DenseOperand* o : {&params.a, &params.b}) o->is_plain = o->type == p.compute;
+    for (DenseOperand* o : {&params.a, &params.b})
+      o->is_plain = o->type == p.compute && !o->is_scaled();
     lowered.fallback_type = is_integer ? DType::i32 : p.compute;
     lowered.name = base::concat("simt_", base::name(lowered.fallback_type));
   }
@@ -303,6 +330,12 @@ LoweredGemm lower_to_fallback(const DenseProduct& p, std::uint32_t group) {
 void launch(const LoweredGemm& l, cudaStream_t stream) {
   if (const auto* sm90 = std::get_if<Sm90GemmParams>(&l.params))
     l.instance->launch(*sm90, l.walk, l.blocks, stream);
+  else if (const auto* mixed = std::get_if<Sm90MixedParams>(&l.params))
+    l.mixed->launch(*mixed, l.blocks, stream);
+  else if (std::holds_alternative<Sm90F64Params>(l.params))
+    launch_f64_gemm(l, stream);
+  else if (const auto* complex = std::get_if<ComplexGemmParams>(&l.params))
+    launch_complex_gemm(*complex, l.blocks, stream);
   else if (const auto* sm80 = std::get_if<Sm80GemmParams>(&l.params))
     launch_sm80_gemm(l.fallback_type, *sm80, l.blocks, stream);
   else if (const auto* simt = std::get_if<SimtGemmParams>(&l.params))

@@ -7,9 +7,14 @@
 
 #include "gemm_core/device/cuda/dense_instances.hpp"
 #include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/mixed_instances.hpp"
+#include "gemm_core/device/cuda/tensor_map.hpp"
+#include "gemm_core/kernel/simt_complex_gemm.cuh"
 #include "gemm_core/kernel/simt_gemm.cuh"
 #include "gemm_core/kernel/sm80_gemm.cuh"
+#include "gemm_core/kernel/sm90_f64_gemm.cuh"
 #include "gemm_core/kernel/sm90_gemm.cuh"
+#include "gemm_core/kernel/sm90_mixed_gemm.cuh"
 
 namespace gemm_core::cuda {
 
@@ -27,12 +32,15 @@ struct DenseProduct {
 DenseProduct lower_product(const GemmArguments& arguments);
 
 struct LoweredGemm {
-  const DenseInstance* instance = nullptr;  // null: a fallback
+  const DenseInstance* instance = nullptr;
+  const MixedInstance* mixed = nullptr;  // neither: a fallback
   std::string name = "none";
   int blocks = 0;  // or clusters
   DenseWalk walk = DenseWalk::tiles;
   base::DType fallback_type = base::DType::f32;
-  std::variant<std::monostate, Sm90GemmParams, Sm80GemmParams, SimtGemmParams> params;
+  std::variant<std::monostate, Sm90GemmParams, Sm90MixedParams, Sm90F64Params, Sm80GemmParams,
+               SimtGemmParams, ComplexGemmParams>
+      params;
 
   // Of the partial sums of a stream-K plan; 0 where nothing is split.
   std::size_t flag_bytes = 0, sum_bytes = 0;
@@ -44,6 +52,10 @@ struct LoweredGemm {
 // Parameters for `instance`; empty where it cannot take the product.
 std::optional<LoweredGemm> lower_to(const DenseInstance& instance, const DenseProduct& product,
                                     std::uint32_t group, int multiprocessors);
+// The lines of an operand, along k or along its rows, without a box; empty where they are not what
+// a bulk copy takes.
+std::optional<TensorMapDesc> lines_of(const DenseOperand& operand, std::int64_t k,
+                                      std::int64_t batch, bool k_major);
 LoweredGemm lower_to_fallback(const DenseProduct& product, std::uint32_t group);
 // What lower_to fills in of tiles of one problem or of many.
 std::optional<Sm90GemmProblem> problem_for(const DenseInstance& instance,

@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/complex_gemm.hpp"
 #include "gemm_core/device/cuda/dense_checks.hpp"
 #include "gemm_core/device/cuda/gemm.hpp"
 #include "gemm_core/device/cuda/gemm_lowering.hpp"
@@ -45,7 +47,7 @@ double work_of(const DenseProduct& p) {
 Grouping group_products(std::span<const GemmArguments> groups) {
   std::vector<DenseProduct> products;
   for (const GemmArguments& g : groups) {
-    if (g.m > 0 && g.n > 0) products.push_back(lower_product(g));
+    if (g.m > 0 && g.n > 0 && !is_complex(g.compute)) products.push_back(lower_product(g));
   }
   std::stable_sort(products.begin(), products.end(),
                    [](const auto& x, const auto& y) { return x.k > y.k; });
@@ -125,6 +127,14 @@ std::size_t GroupedGemm::workspace_size(std::span<const GemmArguments> groups) {
   return can_implement(groups).ok() ? group_products(groups).bytes() : 0;
 }
 
+std::string GroupedGemm::common_kernel(std::span<const GemmArguments> groups) {
+  if (!can_implement(groups).ok()) return "";
+  const Grouping grouping = group_products(groups);
+  const bool is_real = std::none_of(groups.begin(), groups.end(),
+                                    [](const GemmArguments& g) { return is_complex(g.compute); });
+  return is_real && grouping.instance && grouping.others.empty() ? grouping.instance->name : "";
+}
+
 GemmStatus GroupedGemm::initialize(std::span<const GemmArguments> groups, void* workspace,
                                    std::size_t bytes, cudaStream_t stream) {
   impl_->initialized = false;
@@ -162,6 +172,9 @@ GemmStatus GroupedGemm::initialize(std::span<const GemmArguments> groups, void* 
     params.group_tiles = reinterpret_cast<const GroupTileRecord*>(to + grouping.problem_bytes());
     params.group_count = static_cast<int>(grouping.problems.size());
     params.group_tile_count = static_cast<std::uint32_t>(grouping.tiles);
+  }
+  for (const GemmArguments& g : groups) {
+    if (g.m > 0 && g.n > 0 && is_complex(g.compute)) impl_->launches.push_back(lower_complex(g, 8));
   }
   for (const DenseProduct& p : grouping.others) impl_->launches.push_back(lower_to_fallback(p, 8));
   impl_->initialized = true;

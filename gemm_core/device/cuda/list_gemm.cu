@@ -1,6 +1,7 @@
 #include "gemm_core/device/cuda/list_gemm.hpp"
 
 #include "gemm_core/base/cuda/launch.cuh"
+#include "gemm_core/collective/cpu_element.hpp"
 #include "gemm_core/device/cuda/dense_checks.hpp"
 #include "gemm_core/kernel/simt_list_gemm.cuh"
 
@@ -45,8 +46,7 @@ GemmStatus check_list(const char* operand, const char* side, const GatherList& l
   if (list.limit < 0)
     return {Code::bad_index,
             base::concat("gemm on CUDA: the list of ", name, " has the limit ", list.limit)};
-  return check_pointer(base::concat("the list of ", name).c_str(), list.indices.data,
-                              device);
+  return check_pointer(base::concat("the list of ", name).c_str(), list.indices.data, device);
 }
 
 }  // namespace
@@ -61,6 +61,9 @@ GemmStatus check_list_gemm(const GemmArguments& g) {
   plain.a.rows = plain.a.columns = plain.b.rows = plain.b.columns = {};
   plain.c.rows = plain.c.columns = plain.d.rows = plain.d.columns = {};
   if (auto s = check_dense(plain); !s.ok()) return s;
+  if (is_complex(g.compute) || g.a.scale.data || g.a.zero.data || g.b.scale.data || g.b.zero.data)
+    return {Code::unsupported,
+            "gemm on CUDA: complex numbers, scales and zero points do not go with gather lists"};
   if (!g.epilogue.nodes.empty())
     return {Code::unsupported, "gemm on CUDA: epilogue nodes do not go with gather lists"};
   if (g.schedule.decomposition != kernel::Decomposition::data_parallel)

@@ -34,11 +34,26 @@ CUtensorMapDataType type_of(DType element) {
       return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case DType::i32:
       return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::f64:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
     case DType::f32:
     case DType::tf32:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     default:
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+CUtensorMapSwizzle swizzle_of(int line_bytes) {
+  switch (line_bytes) {
+    case 16:
+      return CU_TENSOR_MAP_SWIZZLE_NONE;
+    case 32:
+      return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 64:
+      return CU_TENSOR_MAP_SWIZZLE_64B;
+    default:
+      return CU_TENSOR_MAP_SWIZZLE_128B;
   }
 }
 
@@ -66,7 +81,7 @@ std::optional<CUtensorMap> make_tensor_map(const TensorMapDesc& desc) {
   CUtensorMap map;
   const CUresult result = encoder()(
       &map, type_of(desc.element), 3, const_cast<void*>(desc.data), extents.data(), strides.data(),
-      box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(desc.line_bytes),
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) return std::nullopt;
   return map;

@@ -12,13 +12,13 @@
 namespace gemm_core::cuda {
 
 // [batch][rows][inner] with the inner extent contiguous, copied in boxes of box_rows x box_inner
-// whose rows of 128 bytes are swizzled. Strides are bytes.
+// whose rows of `line_bytes` are swizzled (16: not). Strides are bytes.
 struct TensorMapDesc {
   const void* data = nullptr;
   base::DType element = base::DType::f16;
   std::int64_t inner = 0, rows = 0, batch = 1;
   std::int64_t row_stride = 0, batch_stride = 0;
-  int box_inner = 0, box_rows = 0;
+  int box_inner = 0, box_rows = 0, line_bytes = 128;
 };
 
 // Empty where the hardware cannot copy this: addresses and strides that are no multiples of 16,

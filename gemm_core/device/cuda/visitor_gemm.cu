@@ -218,7 +218,7 @@ GemmStatus lower(const GemmArguments& g, const RuntimeGraph& graph, VisitorPath 
   if (g.m >= kLimit || g.n >= kLimit || g.batch >= kLimit ||
       ceil_div(g.m, 64) * ceil_div(g.n, 64) * g.batch >= kLimit)
     return refuse("a visitor graph over [", g.m, ", ", g.n, "] x ", g.batch, " is too large");
-  if (g.compute == DType::f64 || g.d.dtype == DType::i32)
+  if (g.compute == DType::f64 || is_complex(g.compute) || g.d.dtype == DType::i32)
     return refuse("visitor graphs work in fp32; results of ", base::name(g.d.dtype), " as ",
                   base::name(g.compute), " are not supported");
   if (g.d.pointers != nullptr || (g.beta != 0 && g.c.pointers != nullptr))

@@ -1,3 +1,4 @@
+#include "gemm_core/collective/sm90_promoted_mma.cuh"
 #include "gemm_core/device/cuda/dense_instance.cuh"
 
 namespace gemm_core::cuda {

@@ -1,0 +1,17 @@
+#include "gemm_core/device/cuda/mixed_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const MixedInstance kMixedBF16W4[3];
+const MixedInstance kMixedBF16W4[3] = {
+    mixed_instance<base::bf16_t, NarrowFormat::bits_4,
+                   Sm90MixedTile{.consumers = 4, .n = 32, .stage_k = 256, .stages = 4}>(
+        "bf16_w4_256x32"),
+    mixed_instance<base::bf16_t, NarrowFormat::bits_4,
+                   Sm90MixedTile{.consumers = 4, .n = 64, .stage_k = 256, .stages = 3}>(
+        "bf16_w4_256x64"),
+    mixed_instance<base::bf16_t, NarrowFormat::bits_4,
+                   Sm90MixedTile{.consumers = 2, .n = 256, .stage_k = 64, .stages = 6}>(
+        "bf16_w4_128x256")};
+
+}  // namespace gemm_core::cuda

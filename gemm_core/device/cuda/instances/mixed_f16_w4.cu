@@ -1,0 +1,17 @@
+#include "gemm_core/device/cuda/mixed_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const MixedInstance kMixedF16W4[3];
+const MixedInstance kMixedF16W4[3] = {
+    mixed_instance<base::half_t, NarrowFormat::bits_4,
+                   Sm90MixedTile{.consumers = 4, .n = 32, .stage_k = 256, .stages = 4}>(
+        "f16_w4_256x32"),
+    mixed_instance<base::half_t, NarrowFormat::bits_4,
+                   Sm90MixedTile{.consumers = 4, .n = 64, .stage_k = 256, .stages = 3}>(
+        "f16_w4_256x64"),
+    mixed_instance<base::half_t, NarrowFormat::bits_4,
+                   Sm90MixedTile{.consumers = 2, .n = 256, .stage_k = 64, .stages = 6}>(
+        "f16_w4_128x256")};
+
+}  // namespace gemm_core::cuda

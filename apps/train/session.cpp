@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <future>
 #include <optional>
 
 #include "apps/batch/interrupt.hpp"
@@ -48,15 +49,28 @@ struct TrainSession::Epoch {
   double loss = 0, rate = 0, step_ms = 0;
   Confusion confusion;
   Clock::time_point start = Clock::now();
+  std::future<void> counting;
 
-  void add(const Batch& batch, const StepReport& report) {
+  ~Epoch() {
+    if (counting.valid()) counting.wait();
+  }
+  // Labels are counted, and the batch is let go, while the next step runs.
+  void add(Batch batch, StepReport report) {
     ++steps;
     voxels += batch.voxels.rows();
     labelled += report.labelled;
     loss += report.loss;
     rate = report.learning_rate;
     step_ms += report.maps_ms + report.forward_ms + report.backward_ms + report.update_ms;
-    confusion.add(batch.labels, report.predictions);
+    settle();
+    counting = std::async(std::launch::async, [this, batch = std::move(batch),
+                                               predictions = std::move(report.predictions)] {
+      confusion.add(batch.labels, predictions);
+    });
+  }
+  // Before `confusion` is read.
+  void settle() {
+    if (counting.valid()) counting.get();
   }
 };
 
@@ -219,14 +233,16 @@ int TrainSession::run() {
     }
     if (!epoch) epoch.emplace(class_count);
     epoch->number = steps_done_ / an_epoch + 1;
-    const StepReport report = trainer_->step(*loaded->value);
+    StepReport report = trainer_->step(*loaded->value);
     ++steps_done_;
-    epoch->add(*loaded->value, report);
+    epoch->add(std::move(*loaded->value), std::move(report));
     if (steps_done_ == first + 1 || seconds_since(last_note) > 10) {
+      epoch->settle();
       report_progress(*epoch, epoch->loss / static_cast<double>(epoch->steps));
       last_note = Clock::now();
     }
     if (steps_done_ % an_epoch == 0) {
+      epoch->settle();
       finish_epoch(*epoch);
       epoch.reset();
       last_checkpoint = Clock::now();

@@ -329,14 +329,14 @@ TEST(Voxelize, PointsOfOneVoxelMergeAsEachModeSaysInEveryRun) {
     Reduce reduce;
     float expected;
   };
-  for (const auto& [reduce, expected] : {Mode{Reduce::first, 5}, Mode{Reduce::sum, 16},
-                                         Mode{Reduce::mean, 4}, Mode{Reduce::max, 9}}) {
+  for (const Mode& mode : {Mode{Reduce::first, 5}, Mode{Reduce::sum, 16}, Mode{Reduce::mean, 4},
+                           Mode{Reduce::max, 9}}) {
     for (int run = 0; run < 100; ++run) {
       base::Threads(1 + run % 3).run([&] {
-        const Voxels v = voxelize(cloud, {.voxel_size = {1, 1, 1}, .reduce = reduce});
+        const Voxels v = voxelize(cloud, {.voxel_size = {1, 1, 1}, .reduce = mode.reduce});
         ASSERT_EQ(v.tensor.rows(), 2);
         ASSERT_EQ(v.point_to_voxel, (std::vector<std::int64_t>{0, 0, 1, 0, 0}));
-        ASSERT_EQ(feature(v, 0, "intensity"), expected);
+        ASSERT_EQ(feature(v, 0, "intensity"), mode.expected);
         ASSERT_EQ(feature(v, 1, "intensity"), 2.0F);
       });
     }

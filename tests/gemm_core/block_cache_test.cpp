@@ -33,10 +33,13 @@ TEST(BlockCache, TakesTheSmallestThatFitsAndNoneOfMoreThanTwiceTheSize) {
   BlockCache cache;
   void* const blocks[] = {cache.allocate(6400), cache.allocate(640), cache.allocate(1280)};
   for (void* block : blocks) cache.release(block);
-  EXPECT_EQ(cache.allocate(1000), blocks[2]);
-  EXPECT_EQ(cache.allocate(576), blocks[1]);
-  EXPECT_NE(cache.allocate(1000), blocks[0]);
-  EXPECT_EQ(cache.allocate(3200), blocks[0]);
+  void* const again[] = {cache.allocate(1000), cache.allocate(576), cache.allocate(1000),
+                         cache.allocate(3200)};
+  EXPECT_EQ(again[0], blocks[2]);
+  EXPECT_EQ(again[1], blocks[1]);
+  EXPECT_NE(again[2], blocks[0]);
+  EXPECT_EQ(again[3], blocks[0]);
+  for (void* block : again) cache.release(block);
 }
 
 TEST(BlockCache, GrowingRequestsDoNotPileUp) {

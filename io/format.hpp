@@ -23,11 +23,11 @@ struct Format {
   // For formats whose library opens files by itself; used instead of `write`.
   std::vector<std::string> (*write_file)(const std::filesystem::path&, const Cloud&,
                                          const WriteOptions&) = nullptr;
-  std::string_view reading;  // "streamed", or how much is held beside the cloud
+  std::string_view reading;       // "streamed", or how much is held beside the cloud
   bool is_built_in = true;        // false: reading and writing only say what this build lacks
-  std::string_view library = {};  // that reading needs; without it files are recognised and refused by name
+  std::string_view library = {};  // that reading needs; without it files are refused by name
   std::string_view notes;
-  bool has_header = true;  // zero bytes are an error; otherwise zero points
+  bool has_header = true;        // zero bytes are an error; otherwise zero points
   bool writes_positions = true;  // a cloud without x, y, z cannot be written
 };
 

@@ -68,7 +68,7 @@ void write_rows(Sink& sink, const Cloud& cloud, char separator);
 // 2^40.
 void pack_offsets(RecordLayout& layout);
 
-// A column to be: huge pages where the kernel has them, for columns are written once from start to end.
+// A column to be: huge pages where the kernel has them; columns are written once, start to end.
 base::Tensor new_column(const base::Dims& shape, base::DType type);
 
 // Reverses the bytes of each element in place.

@@ -75,11 +75,12 @@ std::string formats_table() {
     for (const auto extension : format.extensions)
       extensions += (extensions.empty() ? "`" : ", `") + std::string(extension) + "`";
     const bool writable = format.write != nullptr || format.write_file != nullptr;
-    const std::string reads = format.read == nullptr    ? "no"
+    const std::string reads = format.read == nullptr   ? "no"
                               : format.library.empty() ? "yes"
                                                        : base::concat("with ", format.library);
-    table += "| " + std::string(format.name) + " | " + extensions + " | " + reads + " | " + (writable ? "yes" : "no") + " | " +
-             std::string(format.reading) + " | " + std::string(format.notes) + " |\n";
+    table += "| " + std::string(format.name) + " | " + extensions + " | " + reads + " | " +
+             (writable ? "yes" : "no") + " | " + std::string(format.reading) + " | " +
+             std::string(format.notes) + " |\n";
   }
   return table;
 }

@@ -1,5 +1,5 @@
-// The shortest decimal that reads back as the same double, where that has at most 15 digits, such as
-// centimetres in metres: the very text of std::to_chars in two thirds of its time.
+// The shortest decimal that reads back as the same double, where that has at most 15 digits, such
+// as centimetres in metres: the very text of std::to_chars in two thirds of its time.
 #pragma once
 
 namespace io {

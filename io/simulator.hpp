@@ -25,7 +25,7 @@ struct SimulatorOptions {
   double tilt = 0;              // degrees, standard deviation of the mount's pitch and roll
   double height_spread = 0;     // metres, standard deviation of the mount's height
   double ego_body = 1;          // probability that the own vehicle is in sight of its sensor
-  int azimuth_stride = 1;       // every n-th azimuth step is taken: 2 for range images of half width
+  int azimuth_stride = 1;  // every n-th azimuth step is taken: 2 for range images of half width
 
   // All of the above drawn at random, the sensor too: the endless source that training takes its
   // scans from.

@@ -71,8 +71,8 @@ class LineReader {
   // False at the end. The view is valid until the next call. Error when a line is longer than 1
   // MiB.
   bool next(std::string_view& line);
-  // Whole lines with their ends that are in memory already; "" where next() has to fetch more. For callers that take many
-  // lines at once and say so with advance().
+  // Whole lines with their ends that are in memory already; "" where next() has to fetch more. For
+  // callers that take many lines at once and say so with advance().
   std::string_view buffered_lines() const;
   void advance(std::size_t bytes, std::int64_t lines);
   std::int64_t line() const { return line_; }  // number of the line given last

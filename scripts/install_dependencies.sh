@@ -3,6 +3,7 @@
 #   scripts/install_dependencies.sh            libraries, compiler, CMake, Ninja, ccache
 #   scripts/install_dependencies.sh --pcl      PCL too (interoperation with pcl::PointCloud; large)
 #   scripts/install_dependencies.sh --fuzz     Clang with libFuzzer and the sanitizers
+#   scripts/install_dependencies.sh --format   clang-format 14, the one that .ci/check_format goes by
 # CUDA is not installed from here: where nvcc 12.4 or newer is found, -DSPARSECONV_CUDA=ON uses it.
 set -euo pipefail
 
@@ -14,8 +15,9 @@ for argument in "$@"; do
   case "$argument" in
     --pcl) packages+=(libpcl-dev) ;;
     --fuzz) packages+=(clang libclang-rt-dev llvm) ;;
-    --help | -h) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "install_dependencies.sh: unknown option $argument (--pcl, --fuzz)" >&2; exit 2 ;;
+    --format) packages+=(clang-format-14) ;;
+    --help | -h) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "install_dependencies.sh: unknown option $argument (--pcl, --fuzz, --format)" >&2; exit 2 ;;
   esac
 done
 

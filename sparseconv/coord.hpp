@@ -1,6 +1,6 @@
-// Coordinates and their packed keys. A key is 64 bits: batch (10 bits) above the Morton interleaving of x, y, z
-// (18 bits each, biased by 2^17 so that negative coordinates sort before positive ones). Sorting by key is the canonical
-// row order: batch first, then Morton order.
+// Coordinates and their packed keys. A key is 64 bits: batch (10 bits) above the Morton
+// interleaving of x, y, z (18 bits each, biased by 2^17 so that negative coordinates sort before
+// positive ones). Sorting by key is the canonical row order: batch first, then Morton order.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -46,13 +46,13 @@ constexpr std::uint32_t gather_bits(std::uint64_t x) {
   x = (x | x >> 32) & 0x3ffffull;
   return static_cast<std::uint32_t>(x);
 }
-
+// clang-format off
 constexpr bool is_in_key_range(const Coord& c) {
   return c.batch >= 0 && c.batch <= kBatchMax && c.x >= kAxisMin && c.x <= kAxisMax && c.y >= kAxisMin &&
          c.y <= kAxisMax && c.z >= kAxisMin && c.z <= kAxisMax &&
          !(c.batch == kBatchMax && c.x == kAxisMax && c.y == kAxisMax && c.z == kAxisMax);
 }
-
+// clang-format on
 // Precondition: is_in_key_range(c). x takes the lowest bit of each triple, z the highest.
 constexpr Key pack(const Coord& c) {
   return static_cast<Key>(c.batch) << (3 * kAxisBits) |

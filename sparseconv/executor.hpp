@@ -61,7 +61,7 @@ struct FrameOutput {
 
 // What run_clouds() says of the voxels it made; as Voxels.
 struct CloudVoxels {
-  CoordinatesPtr coordinates;                // null where labels were asked for
+  CoordinatesPtr coordinates;                 // null where labels were asked for
   base::Buffer<std::int64_t> point_to_voxel;  // empty where labels were asked for
   std::vector<std::int64_t> rows_of_cloud, dropped_of_cloud;
   std::vector<std::array<double, 3>> origins;  // of each cloud; empty: as asked for

@@ -2,6 +2,7 @@ set(SPARSECONV_SOURCES
   architectures.cpp
   architectures_detection.cpp
   architectures_segmentation.cpp
+  batch_rows.cpp
   conv_geometry.cpp
   coordinates.cpp
   cpu/batch_norm.cpp

@@ -85,8 +85,7 @@ void draw_legend(Image& image, const Legend& legend, int top, int rows, const In
   for (const auto& [name, colour] : legend.entries) {
     if (x + entry_width(name) > image.width() && x > 12) {
       if (row + 1 == rows) {
-        image.text(x, top + row * kRow, base::concat("+", legend.entries.size() - done),
-                   ink.faint);
+        image.text(x, top + row * kRow, base::concat("+", legend.entries.size() - done), ink.faint);
         return;
       }
       ++row;

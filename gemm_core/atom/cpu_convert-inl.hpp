@@ -1,5 +1,5 @@
-// Vectors of fp32 from and to rows of narrower numbers, for the target being compiled (included once
-// per target).
+// Vectors of fp32 from and to rows of narrower numbers, for the target being compiled (included
+// once per target).
 #if defined(GEMM_CORE_CPU_CONVERT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef GEMM_CORE_CPU_CONVERT_INL
 #undef GEMM_CORE_CPU_CONVERT_INL

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 namespace gemm_core {
-
+// clang-format off
 enum class ElementwiseOp : std::uint8_t {
   // one input
   identity, relu, leaky_relu, clamp, sigmoid, silu, tanh, gelu, absolute,
@@ -13,7 +13,7 @@ enum class ElementwiseOp : std::uint8_t {
   // three inputs
   multiply_add,  // a * b + c, rounded once
 };
-
+// clang-format on
 constexpr int arity(ElementwiseOp op) {
   if (op == ElementwiseOp::multiply_add) return 3;
   return op >= ElementwiseOp::plus ? 2 : 1;

@@ -1,4 +1,4 @@
-// Element types of tensors and of point cloud fields. Sub-byte types pack element 0 in the lowest bits.
+// Element types of tensors and of point cloud fields. Sub-byte types: element 0 in the low bits.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -6,7 +6,7 @@
 #include "gemm_core/base/error.hpp"
 
 namespace base {
-
+// clang-format off
 enum class DType : std::uint8_t {
   f64, f32, tf32, f16, bf16, e4m3, e5m2,
   i64, i32, i16, i8, u64, u32, u16, u8,
@@ -27,12 +27,12 @@ constexpr int bits(DType type) {
   }
   return 0;
 }
-
+// clang-format on
 // Bytes of `count` packed elements, rounded up to a whole byte.
 constexpr std::int64_t bytes(DType type, std::int64_t count = 1) {
   return (count * bits(type) + 7) / 8;
 }
-
+// clang-format off
 constexpr std::string_view name(DType type) {
   switch (type) {
     case DType::f64: return "float64";
@@ -66,7 +66,7 @@ constexpr bool is_signed_integer(DType t) {
   return t == DType::i64 || t == DType::i32 || t == DType::i16 || t == DType::i8 || t == DType::i4 ||
          t == DType::i2;
 }
-
+// clang-format on
 // "fp32", "f32" and "float32" all name DType::f32, and so on: what command lines accept.
 DType parse_dtype(std::string_view text);
 

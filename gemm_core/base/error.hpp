@@ -1,5 +1,5 @@
-// Errors at public boundaries. `ENSURE(condition, parts...)` throws base::Error whose message is the parts
-// joined: operation, expected, got. Inside a library use types and assert instead.
+// Errors at public boundaries. `ENSURE(condition, parts...)` throws base::Error whose message is
+// the parts joined: operation, expected, got. Inside a library use types and assert instead.
 #pragma once
 #include <sstream>
 #include <stdexcept>
@@ -27,7 +27,8 @@ template <class... Parts>
 
 }  // namespace base
 
-#define ENSURE(condition, ...)                          \
-  do {                                                  \
-    if (!(condition)) [[unlikely]] ::base::fail(__VA_ARGS__); \
+#define ENSURE(condition, ...)     \
+  do {                             \
+    if (!(condition)) [[unlikely]] \
+      ::base::fail(__VA_ARGS__);   \
   } while (0)

@@ -1,4 +1,4 @@
-// All number types (float16.hpp, float8.hpp, small_integer.hpp, complex.hpp), their DType, and the one dtype switch.
+// All number types (float16, float8, small_integer, complex), DType of each, the one dtype switch.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 #include "gemm_core/base/small_integer.hpp"
 
 namespace base {
-
+// clang-format off
 template <class T> struct dtype_of;
 template <> struct dtype_of<double> { static constexpr DType value = DType::f64; };
 template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
@@ -35,12 +35,12 @@ template <> struct dtype_of<std::uint16_t> { static constexpr DType value = DTyp
 template <> struct dtype_of<std::uint8_t> { static constexpr DType value = DType::u8; };
 template <class T> inline constexpr DType dtype_v = dtype_of<T>::value;
 
-// The one dtype switch. Callers list what they support; anything else is an error naming the operation.
+// The one dtype switch. Callers list what they support; all else is an error naming the operation.
 //   visit_dtype<float, half_t>(x.dtype(), "relu", [&]<class T>() { ... });
 template <class... Supported, class F>
 void visit_dtype(DType type, const char* operation, F&& body) {
   const bool found = ((type == dtype_v<Supported> ? (body.template operator()<Supported>(), true) : false) || ...);
   if (!found) fail(operation, ": element type ", name(type), " is not supported");
 }
-
+// clang-format on
 }  // namespace base

@@ -1,6 +1,6 @@
-// The seam between a mainloop and an epilogue that has state over the whole result (visitor trees): the mainloop calls
-// begin once, tile for every tile of accumulators in any order and from any thread, and finish once. After tile() the
-// block holds the values that the mainloop stores to D.
+// The seam between a mainloop and an epilogue that has state over the whole result (visitor trees):
+// the mainloop calls begin once, tile for every tile of accumulators in any order and from any
+// thread, and finish once. After tile() the block holds the values that the mainloop stores to D.
 #pragma once
 #include <cstdint>
 

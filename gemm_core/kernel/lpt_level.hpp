@@ -1,6 +1,6 @@
-// Longest-processing-time-first for many jobs of one length at once. Given to the least loaded machine one by one, jobs of
-// length `cost` raise every machine that is below some level to it: machine with load l takes jobs_below(l, level, cost).
-// The level is the largest at which no more than the jobs at hand are taken; the few left over go to the least loaded.
+// Longest-processing-time-first for many jobs of one length. Given to the least loaded machine one
+// by one, they raise all machines below some level to it: load l takes jobs_below(l, level, cost).
+// The level is the largest at which no more than all jobs are taken; the least loaded take others.
 #pragma once
 #include "gemm_core/base/host_device.hpp"
 

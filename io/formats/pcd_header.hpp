@@ -14,8 +14,8 @@ struct PcdHeader {
   std::int64_t width = 0, height = 1, points = 0;
   std::optional<std::array<double, 7>> viewpoint;
   bool has_odd_viewpoint = false;  // a line that is no seven finite numbers
-  std::int64_t data_offset = 0;  // of the first byte after the DATA line
-  std::int64_t next_line = 1;    // its line number
+  std::int64_t data_offset = 0;    // of the first byte after the DATA line
+  std::int64_t next_line = 1;      // its line number
 };
 
 PcdHeader read_pcd_header(const Source& source);

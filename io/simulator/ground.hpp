@@ -25,7 +25,7 @@ struct StreetShape {
   double hill = 0, hill_length = 300, hill_phase = 0;  // of the centre line
   double relief = 1;                                   // metres of relief of the land beside
   double grass = 0.05;                                 // metres: height of its blades
-  double bias[2] = {0, 0};  // right, left: whether that land climbs (> 0) or falls away, over relief
+  double bias[2] = {0, 0};  // right, left: that land climbs (> 0) or falls away, over relief
   std::uint64_t salt = 0;
   static StreetShape random(std::uint64_t seed);
 };

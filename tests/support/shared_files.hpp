@@ -1,4 +1,4 @@
-// Where shared case files are: $SPARSECONV_SHARED, else ../shared beside the source tree. Looked up when a test runs.
+// Where shared case files are when a test runs: $SPARSECONV_SHARED, else ../shared beside the tree.
 #pragma once
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +13,7 @@ inline std::filesystem::path shared_folder() {
 
 }  // namespace test_support
 
-// First line of a test that needs a shared file or folder: reports itself as skipped where it is missing.
-#define REQUIRE_SHARED(variable, relative)                                              \
-  const std::filesystem::path variable = test_support::shared_folder() / (relative);     \
+// First line of a test that needs a shared file or folder: skips the test where it is missing.
+#define REQUIRE_SHARED(variable, relative)                                           \
+  const std::filesystem::path variable = test_support::shared_folder() / (relative); \
   if (!std::filesystem::exists(variable)) GTEST_SKIP() << "no shared file " << (variable)

@@ -34,7 +34,8 @@ float median_us(cudaStream_t stream, const std::function<void(int)>& run) {
 }
 
 GemmArguments arguments(const Case& c, const void* x, const void* w, DType weights, void* d) {
-  GemmArguments g{.m = c.m, .n = c.n, .k = c.k};
+  GemmArguments g;
+  g.m = c.m, g.n = c.n, g.k = c.k;
   g.compute = g.a.dtype = g.d.dtype = DType::bf16;
   g.b.dtype = weights;
   g.a.data = x;

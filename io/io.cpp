@@ -1,10 +1,12 @@
 #include "io/io.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 
+#include "gemm_core/base/parallel.hpp"
 #include "io/fit_columns.hpp"
 #include "io/format.hpp"
 #include "io/visit_field.hpp"
@@ -28,8 +30,14 @@ bool has_non_finite(const T* values, std::int64_t count) {
 
 template <class T>
 std::int64_t count_non_finite(const T* values, std::int64_t count) {
-  if (!has_non_finite(values, count)) return 0;
-  return std::count_if(values, values + count, [](T value) { return !std::isfinite(value); });
+  constexpr std::int64_t kBlock = std::int64_t{1} << 18;
+  std::atomic<std::int64_t> found = 0;
+  base::parallel_blocks(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
+    if (!has_non_finite(values + begin, end - begin)) return;
+    found +=
+        std::count_if(values + begin, values + end, [](T value) { return !std::isfinite(value); });
+  });
+  return found;
 }
 
 std::int64_t non_finite_values(const Column& column) {

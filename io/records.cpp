@@ -135,7 +135,7 @@ RecordReader::RecordReader(const RecordLayout& layout, std::int64_t points)
   }
 }
 
-bool RecordReader::append_words(const char* records, std::int64_t count) {
+bool RecordReader::put_words(std::int64_t at, const char* records, std::int64_t count) {
   const std::size_t fields = columns_.size();
   const bool aligned = reinterpret_cast<std::uintptr_t>(records) % alignof(std::uint32_t) == 0;
   if ((fields != 3 && fields != 4) || layout_.bytes != 4 * static_cast<std::int64_t>(fields) ||
@@ -147,24 +147,28 @@ bool RecordReader::append_words(const char* records, std::int64_t count) {
     if (field.is_skipped || field.count != 1 || base::bytes(field.type) != 4 ||
         field.offset != 4 * static_cast<std::int64_t>(f))
       return false;
-    columns[f] = static_cast<std::uint32_t*>(columns_[f].data()) + filled_;
+    columns[f] = static_cast<std::uint32_t*>(columns_[f].data()) + at;
   }
   const auto* words = reinterpret_cast<const std::uint32_t*>(records);
   if (fields == 4)
     gather_words<4>(words, count, columns);
   else
     gather_words<3>(words, count, columns);
-  filled_ += count;
   return true;
 }
 
 void RecordReader::append(const char* records, std::int64_t count) {
-  if (append_words(records, count)) return;
+  put(filled_, records, count);
+  filled_ += count;
+}
+
+void RecordReader::put(std::int64_t at, const char* records, std::int64_t count) {
+  if (put_words(at, records, count)) return;
   for (std::size_t f = 0; f < columns_.size(); ++f) {
     const RecordField& field = layout_.fields[f];
     if (field.is_skipped || count == 0) continue;
     const std::int64_t element = base::bytes(field.type), row = element * field.count;
-    char* out = static_cast<char*>(columns_[f].data()) + filled_ * row;
+    char* out = static_cast<char*>(columns_[f].data()) + at * row;
     const char* in = records + field.offset;
     if (field.count == 1) {
       with_word(element, [&]<class Word>() {
@@ -180,7 +184,6 @@ void RecordReader::append(const char* records, std::int64_t count) {
     }
     if (layout_.swap_bytes) swap_elements(out, count * field.count, element);
   }
-  filled_ += count;
 }
 
 void RecordReader::read_all(ByteStream& stream) {

@@ -31,14 +31,17 @@ class RecordReader {
  public:
   RecordReader(const RecordLayout& layout, std::int64_t points);
   void append(const char* records, std::int64_t count);
+  // `count` whole records as points [at, at + count). Threads may put ranges that do not overlap at
+  // the same time; filled() and append() do not know of them.
+  void put(std::int64_t at, const char* records, std::int64_t count);
   // Reads all points from a stream that holds them one after the other.
   void read_all(ByteStream& stream);
   std::int64_t filled() const { return filled_; }
   void move_into(Cloud& cloud);
 
  private:
-  bool append_words(const char* records,
-                    std::int64_t count);  // the common layouts, false for others
+  // The common layouts; false for others.
+  bool put_words(std::int64_t at, const char* records, std::int64_t count);
 
   const RecordLayout& layout_;
   std::int64_t points_, filled_ = 0;

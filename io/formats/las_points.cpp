@@ -96,10 +96,10 @@ LasPoints::LasPoints(const LasHeader& header, std::int64_t points)
   direct_ = std::make_unique<RecordReader>(layout_, points);
 }
 
-void LasPoints::append_positions(const char* records, std::int64_t count) {
+void LasPoints::put_positions(std::int64_t at, const char* records, std::int64_t count) {
   const std::int64_t stride = header_.record_bytes;
-  double *x = position_[0].data<double>() + filled_, *y = position_[1].data<double>() + filled_,
-         *z = position_[2].data<double>() + filled_;
+  double *x = position_[0].data<double>() + at, *y = position_[1].data<double>() + at,
+         *z = position_[2].data<double>() + at;
   const auto scale = header_.scale, offset = header_.offset;
   for (std::int64_t i = 0; i < count; ++i) {
     std::int32_t raw[3];
@@ -111,7 +111,7 @@ void LasPoints::append_positions(const char* records, std::int64_t count) {
 }
 
 // The byte is gathered once for all fields in it; taking them apart then runs on whole vectors.
-void LasPoints::append_bits(const char* records, std::int64_t count) {
+void LasPoints::put_bits(std::int64_t at, const char* records, std::int64_t count) {
   std::array<std::uint8_t, kPiece> bytes;
   int gathered = -1;
   for (Bits& bits : bits_) {
@@ -121,7 +121,7 @@ void LasPoints::append_bits(const char* records, std::int64_t count) {
             static_cast<std::uint8_t>(records[i * header_.record_bytes + bits.byte]);
       gathered = bits.byte;
     }
-    std::uint8_t* out = bits.values.data<std::uint8_t>() + filled_;
+    std::uint8_t* out = bits.values.data<std::uint8_t>() + at;
     const int shift = bits.shift, mask = bits.mask;
     for (std::int64_t i = 0; i < count; ++i)
       out[i] = static_cast<std::uint8_t>(bytes[static_cast<std::size_t>(i)] >> shift & mask);
@@ -129,14 +129,13 @@ void LasPoints::append_bits(const char* records, std::int64_t count) {
 }
 
 // In pieces that stay in the first level cache while every field passes over them.
-void LasPoints::append(const char* records, std::int64_t count) {
+void LasPoints::put(std::int64_t at, const char* records, std::int64_t count) {
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     const std::int64_t piece = std::min(kPiece, count - begin);
     const char* const from = records + begin * header_.record_bytes;
-    direct_->append(from, piece);
-    append_positions(from, piece);
-    append_bits(from, piece);
-    filled_ += piece;
+    direct_->put(at + begin, from, piece);
+    put_positions(at + begin, from, piece);
+    put_bits(at + begin, from, piece);
   }
 }
 

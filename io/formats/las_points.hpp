@@ -10,13 +10,15 @@ namespace io {
 class LasPoints {
  public:
   LasPoints(const LasHeader& header, std::int64_t points);
-  void append(const char* records, std::int64_t count);  // header.record_bytes each
+  // `count` records of header.record_bytes each as points [at, at + count); threads may put ranges
+  // that do not overlap at the same time.
+  void put(std::int64_t at, const char* records, std::int64_t count);
   Cloud finish();
 
  private:
   void add_bits(const std::string& name, int byte, int shift, int mask);
-  void append_positions(const char* records, std::int64_t count);
-  void append_bits(const char* records, std::int64_t count);
+  void put_positions(std::int64_t at, const char* records, std::int64_t count);
+  void put_bits(std::int64_t at, const char* records, std::int64_t count);
 
   struct Bits {
     std::string name;
@@ -24,7 +26,7 @@ class LasPoints {
     base::Tensor values;
   };
   const LasHeader& header_;
-  std::int64_t points_, filled_ = 0;
+  std::int64_t points_;
   RecordLayout layout_;
   std::unique_ptr<RecordReader> direct_;
   std::array<base::Tensor, 3> position_;

@@ -170,7 +170,7 @@ Cloud read_laz(const Source& source, const LasHeader& header) {
              " bytes (truncated?): ", decoder.error());
       pack_record(decoder.point(), header, records.data() + i * header.record_bytes);
     }
-    points.append(records.data(), count);
+    points.put(begin, records.data(), count);
   }
   Cloud cloud = points.finish();
   if (!has_table)

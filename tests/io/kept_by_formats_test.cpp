@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "gemm_core/base/parallel.hpp"
 #include "io/format.hpp"
 #include "io/io.h"
 #include "tests/io/generated_clouds.hpp"
@@ -198,6 +200,38 @@ TEST(Counts, OfSeveralElementsComeBack) {
             << flavour.file << " " << column->field.name;
       }
     }
+  }
+}
+
+// Files beyond 4 MiB are read by several threads, each a range of points.
+TEST(Las, ReadsLargeFilesInOrder) {
+  constexpr std::int64_t kPoints = 500'003;
+  std::vector<double> x, bad;
+  std::vector<std::uint16_t> intensity;
+  for (std::int64_t i = 0; i < kPoints; ++i) {
+    x.push_back(0.25 * static_cast<double>(i));
+    intensity.push_back(static_cast<std::uint16_t>(i * 40503 % 65536));
+    bad.push_back(i % 1000 == 7 ? std::nan("") : 1.5);
+  }
+  io::Cloud cloud;
+  for (const char* axis : {"x", "y", "z"}) cloud.add<double>(axis, x);
+  cloud.add<std::uint16_t>("intensity", intensity);
+  cloud.add<double>("bad", bad);
+  cloud.scale = {{0.25, 0.25, 0.25}};
+  cloud.offset = {{0, 0, 0}};
+  const TemporaryFolder folder;
+  io::write(folder / "large.las", cloud);
+  for (const int threads : {1, 3}) {
+    io::Cloud read;
+    base::Threads(threads).run([&] { read = io::read(folder / "large.las"); });
+    ASSERT_EQ(read.size(), kPoints);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < kPoints; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      wrong += read.get("x").at(i) != x[at] || read.get("intensity").at(i) != intensity[at];
+    }
+    EXPECT_EQ(wrong, 0);
+    EXPECT_TRUE(says(read.warnings, "bad 500")) << list_of(read.warnings);
   }
 }
 

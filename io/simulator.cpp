@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "gemm_core/base/parallel.hpp"
 #include "io/simulator/sensors.hpp"
@@ -120,48 +121,76 @@ struct Simulator::Impl {
     return scene;
   }
 
-  Sample shoot(const Scene& scene, const Frame& frame, std::int64_t index, std::size_t ring,
-               std::size_t step) const;
+  void shoot(const Scene& scene, const Frame& frame, std::int64_t index, std::size_t ring,
+             std::size_t first_step, std::span<Sample> samples) const;
 };
 
-// One beam: its direction wavers within its footprint, rain may stop it, and the surface may lose
-// it.
-Sample Simulator::Impl::shoot(const Scene& scene, const Frame& frame, std::int64_t index,
-                              std::size_t ring, std::size_t step) const {
-  const std::uint64_t id =
-      hash(options.seed, 71, index, static_cast<std::int64_t>(ring * azimuths.size() + step));
-  const Vec3 beam = beams[ring], azimuth = azimuths[step];
+// Neighbouring beams of a ring, at most kBatch: their directions waver within their footprints,
+// rain may stop them, and surfaces may lose them.
+void Simulator::Impl::shoot(const Scene& scene, const Frame& frame, std::int64_t index,
+                            std::size_t ring, std::size_t first_step,
+                            std::span<Sample> samples) const {
   constexpr double kWaver = 0.0009;  // radians
-  const double up = kWaver * (2 * unit(hash(id, 1)) - 1),
-               aside = kWaver * (2 * unit(hash(id, 2)) - 1);
-  const Vec3 level{azimuth.x, azimuth.y, 0}, left{-azimuth.y, azimuth.x, 0};
-  const Vec3 straight{level.x * beam.x, level.y * beam.x, beam.y},
-      upright{-level.x * beam.y, -level.y * beam.y, beam.x};
-  const Vec3 direction = normalised(straight + left * aside + upright * up);
-  Sample sample;
-  const Ray ray{frame.position, frame.rotation.to_world(direction), id, sensor.farthest + 1};
-  const auto hit = scene.cast(ray);
-  std::optional<Return> result;
-  // Beams are lost one by one and, now and then, a dozen in a row.
-  const bool is_gap = unit(hash(options.seed, 73, index, static_cast<std::int64_t>(ring),
-                                static_cast<std::int64_t>(step / 12))) < 0.4 * sensor.dropout;
-  if (hit && !is_gap) result = sense(sensor, calibration, ray, *hit);
-  const double drops = 0.05 * options.rain;
-  if (drops > 0 && unit(hash(id, 20)) < drops) {
-    const double range = sensor.nearest - 3.5 * natural_log(1 - unit(hash(id, 21)));
-    if (!hit || range < hit->distance)
-      result = Return{range, 0.02 * unit(hash(id, 22)), Label::ignore, 0};
+  const std::uint64_t beams_of_frame = hash(options.seed, 71, index),
+                      gaps_of_ring = hash(options.seed, 73, index, static_cast<std::int64_t>(ring));
+  const std::size_t count = samples.size();
+  const Vec3 beam = beams[ring];
+  std::array<Ray, kBatch> rays;
+  std::array<Vec3, kBatch> straight;
+  std::array<Hit, kBatch> hits;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t step = first_step + i;
+    const std::uint64_t id =
+        hash_on(beams_of_frame, static_cast<std::int64_t>(ring * azimuths.size() + step));
+    const double up = kWaver * (2 * unit(hash(id, 1)) - 1),
+                 aside = kWaver * (2 * unit(hash(id, 2)) - 1);
+    const Vec3 azimuth = azimuths[step];
+    const Vec3 level{azimuth.x, azimuth.y, 0}, left{-azimuth.y, azimuth.x, 0};
+    straight[i] = {level.x * beam.x, level.y * beam.x, beam.y};
+    const Vec3 upright{-level.x * beam.y, -level.y * beam.y, beam.x};
+    const Vec3 direction = normalised(straight[i] + left * aside + upright * up);
+    rays[i] = {frame.position, frame.rotation.to_world(direction), id, sensor.farthest + 1};
   }
-  if (!result) return sample;
-  const double range = result->range + beam_bias[ring];
-  const Vec3 point = straight * range;  // the sensor does not know that its beam wavered
-  sample.range = static_cast<float>(range);
-  sample.intensity = static_cast<float>(result->intensity);
-  sample.label = static_cast<std::uint16_t>(result->label);
-  sample.instance = result->instance;
-  sample.point = {static_cast<float>(point.x), static_cast<float>(point.y),
-                  static_cast<float>(point.z)};
-  return sample;
+  scene.cast(std::span(rays).first(count), std::span(hits).first(count));
+
+  // Beams are lost one by one and, now and then, a dozen in a row.
+  std::array<Ray, kBatch> kept;
+  std::array<Hit, kBatch> kept_hits;
+  std::array<std::size_t, kBatch> place;
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto dozen = static_cast<std::int64_t>((first_step + i) / 12);
+    const bool is_gap = unit(hash_on(gaps_of_ring, dozen)) < 0.4 * sensor.dropout;
+    if (hits[i].primitive == nullptr || is_gap) continue;
+    kept[found] = rays[i];
+    kept_hits[found] = hits[i];
+    place[found++] = i;
+  }
+  std::array<std::optional<Return>, kBatch> sensed, returns;
+  sense(sensor, calibration, std::span(kept).first(found), std::span(kept_hits).first(found),
+        sensed);
+  for (std::size_t i = 0; i < found; ++i) returns[place[i]] = sensed[i];
+
+  const double drops = 0.05 * options.rain;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t id = rays[i].id;
+    if (drops > 0 && unit(hash(id, 20)) < drops) {
+      const double range = sensor.nearest - 3.5 * natural_log(1 - unit(hash(id, 21)));
+      if (hits[i].primitive == nullptr || range < hits[i].distance)
+        returns[i] = Return{range, 0.02 * unit(hash(id, 22)), Label::ignore, 0};
+    }
+    Sample& sample = samples[i];
+    sample = {};
+    if (!returns[i]) continue;
+    const double range = returns[i]->range + beam_bias[ring];
+    const Vec3 point = straight[i] * range;  // the sensor does not know that its beam wavered
+    sample.range = static_cast<float>(range);
+    sample.intensity = static_cast<float>(returns[i]->intensity);
+    sample.label = static_cast<std::uint16_t>(returns[i]->label);
+    sample.instance = returns[i]->instance;
+    sample.point = {static_cast<float>(point.x), static_cast<float>(point.y),
+                    static_cast<float>(point.z)};
+  }
 }
 
 Simulator::Simulator(const SimulatorOptions& options) {
@@ -195,10 +224,14 @@ Cloud Simulator::frame(std::int64_t index) const {
   std::vector<Sample> samples(rings * steps);
   base::parallel_blocks(
       static_cast<std::int64_t>(steps), 32, [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t kBeams = kBatch;
         for (std::size_t ring = 0; ring < rings; ++ring) {
-          for (auto step = static_cast<std::size_t>(begin); step < static_cast<std::size_t>(end);
-               ++step) {
-            samples[ring * steps + step] = impl.shoot(scene, frame, index, ring, step);
+          for (std::int64_t step = begin; step < end; step += kBeams) {
+            const auto first = static_cast<std::size_t>(step);
+            impl.shoot(
+                scene, frame, index, ring, first,
+                std::span(samples).subspan(ring * steps + first,
+                                           static_cast<std::size_t>(std::min(kBeams, end - step))));
           }
         }
       });

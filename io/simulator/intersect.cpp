@@ -163,22 +163,10 @@ std::optional<Crossing> cross_hull(const Primitive& p, std::span<const Plane> pl
 }
 
 std::optional<Crossing> cross_triangle(const Primitive& p, const Ray& ray) {
-  const Vec3 u = p.data[1], v = p.data[2];
-  const Vec3 across = cross(ray.direction, v);
-  const double determinant = dot(u, across);
-  if (determinant == 0) return std::nullopt;
-  const Vec3 from = ray.origin - p.data[0];
-  const double a = dot(from, across) / determinant;
-  // A hair of overlap, so that no beam slips between neighbours.
-  constexpr double kSlack = 1e-9;
-  if (a < -kSlack || a > 1 + kSlack) return std::nullopt;
-  const Vec3 q = cross(from, u);
-  const double b = dot(ray.direction, q) / determinant;
-  if (b < -kSlack || a + b > 1 + kSlack) return std::nullopt;
-  const double t = dot(v, q) / determinant;
+  const TriangleFromPoint triangle(p, ray.origin);
+  const double t = triangle.distance(ray.direction);
   if (t <= 0) return std::nullopt;
-  const Vec3 normal = normalised(cross(u, v));
-  return Crossing{t, t, dot(normal, ray.direction) > 0 ? normal * -1 : normal};
+  return Crossing{t, t, triangle.normal(ray.direction)};
 }
 
 double fraction(double x) { return x - std::floor(x); }

@@ -1,6 +1,7 @@
 #include "io/simulator/math.hpp"
 
 #include <array>
+#include <bit>
 
 namespace io::simulator {
 
@@ -25,27 +26,72 @@ double sine(double x) {
 
 double cosine(double x) { return sine(x + kPi / 2); }
 
+namespace {
+
+constexpr double kLn2 = 0.69314718055994530942;
+
+// floor(x) for |x| < 2^31 without a call.
+inline int whole(double x) {
+  const int toward_zero = static_cast<int>(x);
+  return toward_zero - (toward_zero > x ? 1 : 0);
+}
+
+// 2^n for -1022 <= n <= 1023.
+inline double power_of_two(int n) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
+}
+
+// One loop a step of the formula, so that compilers make a vector of the numbers.
+template <std::size_t kCount>
+void exponentials(std::array<double, kCount>& x) {
+  std::array<double, kCount> r, sum;
+  std::array<int, kCount> n;
+  for (std::size_t k = 0; k < kCount; ++k) {
+    n[k] = whole(x[k] / kLn2 + 0.5);
+    r[k] = x[k] - n[k] * kLn2;
+    sum[k] = 1;
+  }
+  for (int i = 14; i >= 1; --i) {
+    for (std::size_t k = 0; k < kCount; ++k) sum[k] = 1 + sum[k] * r[k] / i;
+  }
+  for (std::size_t k = 0; k < kCount; ++k) x[k] = sum[k] * power_of_two(n[k]);
+}
+
+template <std::size_t kCount>
+void natural_logs(std::array<double, kCount>& x) {
+  std::array<double, kCount> s, sum;
+  std::array<int, kCount> exponent;
+  for (std::size_t k = 0; k < kCount; ++k) {
+    double m = std::frexp(x[k], &exponent[k]);
+    if (m < 0.70710678118654752440) {
+      m *= 2;
+      --exponent[k];
+    }
+    s[k] = (m - 1) / (m + 1);
+    sum[k] = 0;
+  }
+  for (int i = 15; i >= 1; i -= 2) {
+    for (std::size_t k = 0; k < kCount; ++k) sum[k] = sum[k] * (s[k] * s[k]) + 1.0 / i;
+  }
+  for (std::size_t k = 0; k < kCount; ++k) x[k] = 2 * s[k] * sum[k] + exponent[k] * kLn2;
+}
+
+}  // namespace
+
 double exponential(double x) {
-  constexpr double kLn2 = 0.69314718055994530942;
-  const double n = std::floor(x / kLn2 + 0.5);
-  const double r = x - n * kLn2;
-  double sum = 1;
-  for (int i = 14; i >= 1; --i) sum = 1 + sum * r / i;
-  return std::ldexp(sum, static_cast<int>(n));
+  std::array<double, 1> one{x};
+  exponentials(one);
+  return one[0];
 }
 
 double natural_log(double x) {
-  int exponent = 0;
-  double m = std::frexp(x, &exponent);
-  if (m < 0.70710678118654752440) {
-    m *= 2;
-    --exponent;
-  }
-  const double s = (m - 1) / (m + 1), s2 = s * s;
-  double sum = 0;
-  for (int i = 15; i >= 1; i -= 2) sum = sum * s2 + 1.0 / i;
-  return 2 * s * sum + exponent * 0.69314718055994530942;
+  std::array<double, 1> one{x};
+  natural_logs(one);
+  return one[0];
 }
+
+void exponential(Batch& x) { exponentials(x); }
+void natural_log(Batch& x) { natural_logs(x); }
 
 double smooth_noise(double x, double y, std::uint64_t salt) {
   const double fx = std::floor(x), fy = std::floor(y);

@@ -3,6 +3,7 @@
 // multiply-adds (see sources.cmake). Never draw two random numbers inside one call's argument list
 // or one expression: compilers order those differently.
 #pragma once
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -29,6 +30,11 @@ double sine(double x);
 double cosine(double x);
 double exponential(double x);  // |x| < 700
 double natural_log(double x);  // x > 0
+// The same bits for many numbers at once, several times as fast a number.
+inline constexpr int kBatch = 16;
+using Batch = std::array<double, kBatch>;
+void exponential(Batch& x);
+void natural_log(Batch& x);
 
 // A rotation about the vertical axis.
 struct Yaw {
@@ -51,11 +57,15 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
+// hash(a, b, c) == hash_on(hash(a, b), c).
 template <class... Rest>
-constexpr std::uint64_t hash(std::uint64_t first, Rest... rest) {
-  std::uint64_t h = mix(first);
+constexpr std::uint64_t hash_on(std::uint64_t h, Rest... rest) {
   ((h = mix(h ^ (static_cast<std::uint64_t>(rest) + 0x632be59bd9b4e019u * 3))), ...);
   return h;
+}
+template <class... Rest>
+constexpr std::uint64_t hash(std::uint64_t first, Rest... rest) {
+  return hash_on(mix(first), rest...);
 }
 constexpr double unit(std::uint64_t h) { return static_cast<double>(h >> 11) * 0x1p-53; }  // [0, 1)
 

@@ -98,6 +98,9 @@ class Scene {
 
   void build();                                   // after the last add
   std::optional<Hit> cast(const Ray& ray) const;  // after build()
+  // The same for up to kBatch rays from one point with one reach, cheaper the nearer they lie
+  // together. hits[i].primitive is null where ray i meets nothing.
+  void cast(std::span<const Ray> rays, std::span<Hit> hits) const;
   std::size_t size() const { return primitives_.size(); }
 
  private:
@@ -107,11 +110,11 @@ class Scene {
     std::uint16_t count = 0;   // leaf: number of primitives; inner: 0
     std::uint16_t axis = 0;
   };
-  struct Item;
-  class Bins;
+  class Builder;
+  class Packet;
   void add(Primitive primitive, const Box3& bounds);
-  void split(std::span<Item> items, std::uint32_t first);
   void visit_leaf(const Node& node, const Ray& ray, Hit& best) const;
+  void visit_leaf(const Node& node, Packet& packet) const;
 
   std::vector<Primitive> primitives_;
   std::vector<Box3> bounds_;

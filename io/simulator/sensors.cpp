@@ -115,10 +115,19 @@ Sensor make_sensor(std::string_view name) {
   return sensor;
 }
 
-std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration, const Ray& ray,
-                            const Hit& hit) {
+namespace {
+
+// What comes back to the sensor before any of it is lost on the way.
+struct Echo {
+  double range = 0;                  // metres, with relief
+  double strength = 0;               // of a perfect white surface at normal incidence: 1
+  double corrected = 0;              // the same as sensors report it
+  const Surface* surface = nullptr;  // null: nothing
+};
+
+Echo echo_of(const Ray& ray, const Hit& hit) {
   const Surface& surface = hit.primitive->surface;
-  Return result{hit.distance, 0, surface.label, surface.instance};
+  Echo echo{.range = hit.distance, .surface = &surface};
   double incidence = std::abs(dot(hit.normal, ray.direction));
   double reflectance = surface.reflectance;
   if (surface.texture == Texture::foliage) {
@@ -127,43 +136,79 @@ std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration
   }
   if (surface.texture == Texture::facade) {
     const Pane pane = facade(*hit.primitive, ray, hit);
-    if (pane.is_lost) return std::nullopt;
-    result.range += pane.recess;
+    if (pane.is_lost) return {};
+    echo.range += pane.recess;
     if (pane.is_window) reflectance *= 0.6;
   }
   const Vec3 at = ray.origin + ray.direction * hit.distance;
-  result.range += relief(surface, at, ray, incidence);
+  echo.range += relief(surface, at, ray, incidence);
   // Mirrors: the share that is not diffuse comes back only when the surface faces the sensor.
   const double c4 = incidence * incidence * incidence * incidence;
   const double diffuse = reflectance * (1 - surface.gloss);
   const double shine = surface.gloss * 1.4 * c4 * c4 * c4;
-  const double echo = diffuse * (0.35 + 0.65 * incidence) + shine;
+  echo.strength = diffuse * (0.35 + 0.65 * incidence) + shine;
+  // Sensors correct most of what slant takes.
+  echo.corrected = diffuse * (0.75 + 0.25 * incidence) + shine;
+  return echo;
+}
+
+// `clear`: the share of light that the air lets through. The intensity is not yet what the device
+// makes of it.
+std::optional<Return> detect(const Sensor& sensor, const Calibration& calibration, const Ray& ray,
+                             const Echo& echo, double clear) {
+  Return result{echo.range, 0, echo.surface->label, echo.surface->instance};
   // The echo of a dim surface (0.1 at normal incidence) is as likely lost as not at 75 m, times the
   // sensitivity.
   const double relative = result.range / (75 * sensor.sensitivity);
-  const double signal = echo * 10 * exponential(-result.range / 400);
+  const double signal = echo.strength * 10 * clear;
   const double detected = signal / (signal + relative * relative * relative * relative);
   const double luck = unit(hash(ray.id, 9));
   if (luck >= detected * (1 - sensor.dropout)) return std::nullopt;
   const double spread = 0.85 + 0.01 * result.range;
   result.range += sensor.noise * spread * bell(hash(ray.id, 10));
   if (result.range < sensor.nearest || result.range > sensor.farthest) return std::nullopt;
-  // Sensors correct most of what slant and distance take. Near the sensor the receiver is out of
-  // focus, far away the echo is weak.
+  // Near the sensor the receiver is out of focus, far away the echo is weak.
   const double focus =
       result.range < 6 ? 0.6 + 0.4 * result.range / 6 : 1 - 0.003 * (result.range - 6);
-  const double corrected = diffuse * (0.75 + 0.25 * incidence) + shine;
   const double speckle = 1 + 0.16 * bell(hash(ray.id, 11));
-  const double material = calibration.material[static_cast<std::size_t>(surface.label)];
-  double intensity =
-      sensor.gain * calibration.gain * material * corrected * std::max(0.3, focus) * speckle;
-  intensity = std::clamp(intensity, 0.0, 1.0);
-  if (calibration.power != 1 && intensity > 0)
-    intensity = exponential(calibration.power * natural_log(intensity));
-  // Sensors report whole steps.
-  result.intensity =
-      std::floor(std::clamp(intensity + calibration.floor, 0.0, 1.0) * 255 + 0.5) / 255;
+  const double material = calibration.material[static_cast<std::size_t>(echo.surface->label)];
+  const double intensity =
+      sensor.gain * calibration.gain * material * echo.corrected * std::max(0.3, focus) * speckle;
+  result.intensity = std::clamp(intensity, 0.0, 1.0);
   return result;
+}
+
+}  // namespace
+
+void sense(const Sensor& sensor, const Calibration& calibration, std::span<const Ray> rays,
+           std::span<const Hit> hits, std::span<std::optional<Return>> returns) {
+  std::array<Echo, kBatch> echoes;
+  Batch clear{};
+  for (std::size_t i = 0; i < rays.size(); ++i) {
+    echoes[i] = echo_of(rays[i], hits[i]);
+    clear[i] = -echoes[i].range / 400;
+  }
+  exponential(clear);
+  Batch intensity;
+  intensity.fill(1);
+  for (std::size_t i = 0; i < rays.size(); ++i) {
+    returns[i].reset();
+    if (echoes[i].surface == nullptr) continue;
+    returns[i] = detect(sensor, calibration, rays[i], echoes[i], clear[i]);
+    if (returns[i] && returns[i]->intensity > 0) intensity[i] = returns[i]->intensity;
+  }
+  if (calibration.power != 1) {
+    natural_log(intensity);
+    for (double& v : intensity) v = calibration.power * v;
+    exponential(intensity);
+  }
+  for (std::size_t i = 0; i < rays.size(); ++i) {
+    if (!returns[i]) continue;
+    double& v = returns[i]->intensity;
+    if (v > 0) v = intensity[i];
+    // Sensors report whole steps.
+    v = std::floor(std::clamp(v + calibration.floor, 0.0, 1.0) * 255 + 0.5) / 255;
+  }
 }
 
 }  // namespace io::simulator

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,8 +41,9 @@ struct Return {
   std::uint16_t instance = 0;
 };
 
-// The return of a beam, or nothing when it is lost. Depends on ray.id alone besides its arguments.
-std::optional<Return> sense(const Sensor& sensor, const Calibration& calibration, const Ray& ray,
-                            const Hit& hit);
+// The returns of up to kBatch beams with a hit each, or nothing where one is lost. Each depends on
+// its ray.id alone besides the arguments.
+void sense(const Sensor& sensor, const Calibration& calibration, std::span<const Ray> rays,
+           std::span<const Hit> hits, std::span<std::optional<Return>> returns);
 
 }  // namespace io::simulator

@@ -17,6 +17,24 @@ constexpr double kRadians = std::numbers::pi / 180;
 // What each draw is for; a new kind of change goes to the end, so that old seeds keep their scans.
 enum class Draw : std::uint64_t { beams, azimuths, drop, pose, jitter, intensity, paste, mute };
 
+// A column's numbers, converted once: asking a cloud for a position looks three names up.
+std::vector<double> numbers(const io::Column& column) {
+  std::vector<double> values(static_cast<std::size_t>(column.values.shape()[0]));
+  if (column.values.dtype() == base::DType::f32 && column.field.count == 1) {
+    std::copy_n(column.values.data<float>(), values.size(), values.begin());
+    return values;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = column.at(static_cast<std::int64_t>(i));
+  return values;
+}
+
+using Axes = std::array<std::vector<double>, 3>;
+Axes axes_of(const io::Cloud& cloud, const std::array<const char*, 3>& names) {
+  return {numbers(cloud.get(names[0])), numbers(cloud.get(names[1])), numbers(cloud.get(names[2]))};
+}
+constexpr std::array<const char*, 3> kPosition{"x", "y", "z"}, kNormal{"nx", "ny", "nz"};
+
 RandomStream stream(std::uint64_t seed, Draw what) {
   return RandomStream(stream_of(seed, static_cast<std::uint64_t>(what)));
 }
@@ -39,9 +57,10 @@ LabelledCloud without_beams(const LabelledCloud& scan, RandomStream random) {
   // Beams may be any number of bands apart, so which bands go is drawn for each.
   const double band = 0.5 * kRadians, phase = random.uniform(0, band);
   const std::uint64_t salt = random.next();
+  const Axes at = axes_of(scan.cloud, kPosition);
   return kept(scan, [&](std::int64_t i) {
-    const auto p = scan.cloud.position(i);
-    const double elevation = std::atan2(p[2], std::hypot(p[0], p[1]));
+    const auto p = static_cast<std::size_t>(i);
+    const double elevation = std::atan2(at[2][p], std::hypot(at[0][p], at[1][p]));
     if (!std::isfinite(elevation)) return true;
     const auto number = static_cast<std::int64_t>(std::floor((elevation + phase) / band));
     return (stream_of(salt, number) & 1) == 0;
@@ -65,10 +84,9 @@ double azimuth_step(const std::vector<double>& azimuths) {
 LabelledCloud without_azimuths(const LabelledCloud& scan, RandomStream random) {
   const std::int64_t parity = random.integer(2);
   std::vector<double> azimuths(static_cast<std::size_t>(scan.cloud.size()));
-  for (std::size_t i = 0; i < azimuths.size(); ++i) {
-    const auto p = scan.cloud.position(static_cast<std::int64_t>(i));
-    azimuths[i] = std::isfinite(p[0] + p[1]) ? std::atan2(p[1], p[0]) + std::numbers::pi : 0;
-  }
+  const std::vector<double> xs = numbers(scan.cloud.get("x")), ys = numbers(scan.cloud.get("y"));
+  for (std::size_t i = 0; i < azimuths.size(); ++i)
+    azimuths[i] = std::isfinite(xs[i] + ys[i]) ? std::atan2(ys[i], xs[i]) + std::numbers::pi : 0;
   const double step = azimuth_step(azimuths), phase = random.uniform(0, step);
   return kept(scan, [&](std::int64_t i) {
     const double at = std::floor((azimuths[static_cast<std::size_t>(i)] + phase) / step);
@@ -111,8 +129,6 @@ Transform draw_transform(const AugmentOptions& options, RandomStream random) {
   return t;
 }
 
-using Axes = std::array<std::vector<double>, 3>;
-
 void replace_columns(io::Cloud& cloud, const std::array<const char*, 3>& names,
                      const Axes& values) {
   for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -131,38 +147,32 @@ bool has_normals(const io::Cloud& cloud) {
 
 void move_points(LabelledCloud& scan, const AugmentOptions& options, const Transform& transform,
                  RandomStream random) {
-  const std::int64_t points = scan.cloud.size();
-  Axes moved;
-  for (auto& axis : moved) axis.resize(static_cast<std::size_t>(points));
-  for (std::int64_t i = 0; i < points; ++i) {
-    const auto turned = transform.apply(scan.cloud.position(i));
+  Axes axes = axes_of(scan.cloud, kPosition);
+  for (std::size_t i = 0; i < axes[0].size(); ++i) {
+    const auto turned = transform.apply({axes[0][i], axes[1][i], axes[2][i]});
     for (std::size_t axis = 0; axis < 3; ++axis) {
       double value = transform.scale * turned[axis] + (axis == 2 ? transform.lift : 0);
       if (options.jitter > 0) value += options.jitter * random.gaussian();
-      moved[axis][static_cast<std::size_t>(i)] = value;
+      axes[axis][i] = value;
     }
   }
   if (has_normals(scan.cloud)) {
-    Axes normals;
-    for (auto& axis : normals) axis.resize(static_cast<std::size_t>(points));
-    const io::Column &nx = scan.cloud.get("nx"), &ny = scan.cloud.get("ny"),
-                     &nz = scan.cloud.get("nz");
-    for (std::int64_t i = 0; i < points; ++i) {
-      const auto turned = transform.apply({nx.at(i), ny.at(i), nz.at(i)});
-      for (std::size_t axis = 0; axis < 3; ++axis)
-        normals[axis][static_cast<std::size_t>(i)] = turned[axis];
+    Axes normals = axes_of(scan.cloud, kNormal);
+    for (std::size_t i = 0; i < normals[0].size(); ++i) {
+      const auto turned = transform.apply({normals[0][i], normals[1][i], normals[2][i]});
+      for (std::size_t axis = 0; axis < 3; ++axis) normals[axis][i] = turned[axis];
     }
-    replace_columns(scan.cloud, {"nx", "ny", "nz"}, normals);
+    replace_columns(scan.cloud, kNormal, normals);
   }
-  replace_columns(scan.cloud, {"x", "y", "z"}, moved);
+  replace_columns(scan.cloud, kPosition, axes);
 }
 
 void scale_intensity(io::Cloud& cloud, double factor) {
   const io::Column* column = cloud.find("intensity");
   if (column == nullptr || column->field.count != 1) return;
-  std::vector<float> values(static_cast<std::size_t>(cloud.size()));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(factor * column->at(static_cast<std::int64_t>(i)));
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(cloud.size()));
+  for (const double v : numbers(*column)) values.push_back(static_cast<float>(factor * v));
   cloud.add<float>("intensity", values);
 }
 
@@ -185,26 +195,37 @@ AugmentOptions AugmentOptions::street() {
 LabelledCloud rows_of(const LabelledCloud& scan, std::span<const std::int64_t> rows) {
   const auto count = static_cast<std::int64_t>(rows.size());
   LabelledCloud part{.cloud = io::Cloud(count)};
+  const auto take = [&](std::size_t width, const void* data, void* to_data) {
+    const auto* from = static_cast<const char*>(data);
+    auto* to = static_cast<char*>(to_data);
+    const auto copy = [&](auto size) {  // of a known size: one load and one store
+      for (const std::int64_t row : rows) {
+        std::memcpy(to, from + static_cast<std::size_t>(row) * size, size);
+        to += size;
+      }
+    };
+    if (width == 4)
+      copy(std::integral_constant<std::size_t, 4>{});
+    else if (width == 2)
+      copy(std::integral_constant<std::size_t, 2>{});
+    else
+      copy(width);
+  };
   for (const auto& column : scan.cloud.columns()) {
     base::Dims shape = column->values.shape();
     shape[0] = count;
     auto values = base::Tensor::empty(shape, column->values.dtype());
-    const auto width =
-        static_cast<std::size_t>(base::bytes(column->values.dtype(), column->field.count));
-    const auto* from = static_cast<const char*>(column->values.data());
-    auto* to = static_cast<char*>(values.data());
-    for (const std::int64_t row : rows) {
-      std::memcpy(to, from + static_cast<std::size_t>(row) * width, width);
-      to += width;
-    }
+    take(static_cast<std::size_t>(base::bytes(column->values.dtype(), column->field.count)),
+         column->values.data(), values.data());
     part.cloud.add(column->field, std::move(values));
   }
   part.cloud.width = count;
   part.cloud.format = scan.cloud.format;
-  for (const std::int64_t row : rows) {
-    part.labels.push_back(scan.labels[static_cast<std::size_t>(row)]);
-    if (!scan.instances.empty())
-      part.instances.push_back(scan.instances[static_cast<std::size_t>(row)]);
+  part.labels.resize(rows.size());
+  take(sizeof(std::int32_t), scan.labels.data(), part.labels.data());
+  if (!scan.instances.empty()) {
+    part.instances.resize(rows.size());
+    take(sizeof(std::int32_t), scan.instances.data(), part.instances.data());
   }
   return part;
 }

@@ -2,6 +2,7 @@
 // nearest of them.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -20,6 +21,25 @@ TEST(SimulatorMath, AgreesWithTheLibraryItReplaces) {
     EXPECT_NEAR(exponential(x) / std::exp(x), 1, 1e-12) << x;
   }
   for (double x = 1e-9; x < 1e9; x *= 1.37) EXPECT_NEAR(natural_log(x), std::log(x), 1e-12) << x;
+}
+
+TEST(SimulatorMath, ABatchGivesTheBitsOfEachNumberAlone) {
+  Random random(11);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    Batch x, y;
+    for (int k = 0; k < kBatch; ++k) {
+      x[static_cast<std::size_t>(k)] = random.uniform(-690, 690);
+      y[static_cast<std::size_t>(k)] = exponential(random.uniform(-30, 30));
+    }
+    Batch powers = x, logs = y;
+    exponential(powers);
+    natural_log(logs);
+    for (std::size_t k = 0; k < powers.size(); ++k) {
+      ASSERT_EQ(powers[k], exponential(x[k])) << x[k];
+      ASSERT_NEAR(powers[k] / std::exp(x[k]), 1, 1e-11) << x[k];
+      ASSERT_EQ(logs[k], natural_log(y[k])) << y[k];
+    }
+  }
 }
 
 TEST(SimulatorMath, BellHasZeroMeanAndUnitVariance) {
@@ -198,10 +218,82 @@ TEST(Scene, HierarchyFindsWhatTryingEveryPrimitiveFinds) {
   EXPECT_GT(hits, 150);
 }
 
+// Beams side by side, some of them across an axis, through shapes and textures of every kind.
+TEST(Scene, RaysTogetherMeetWhatEachMeetsAlone) {
+  Random random(9);
+  Scene scene;
+  const auto place = [&](double size) {
+    return Vec3{random.uniform(-size, size), random.uniform(-size, size),
+                random.uniform(-size, size) / 4};
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const Vec3 a = place(30), b = a + place(3), c = a + place(3);
+    const Vec3 half{random.uniform(0.1, 1.5), random.uniform(0.1, 1.5), random.uniform(0.1, 1.5)};
+    const Yaw yaw = Yaw::of_angle(random.uniform(0, 6));
+    Surface surface{.density = 0.6f, .scale = 0.3f};
+    if (i % 5 == 1) surface.texture = i % 2 == 0 ? Texture::slats : Texture::rails;
+    if (i % 5 == 2) surface.texture = Texture::foliage;
+    if (i % 5 == 3) surface.texture = i % 2 == 0 ? Texture::mesh : Texture::glass;
+    const std::array<Plane, 4> wedge{{{{1, 0, 0}, half.x},
+                                      {{-1, 0, 0}, half.x},
+                                      {normalised(Vec3{0, 1, 1}), half.y},
+                                      {normalised(Vec3{0, -1, -1}), half.y}}};
+    switch (i % 6) {
+      case 0:
+        scene.add_triangle(a, b, c, surface);
+        break;
+      case 1:
+        scene.add_box(a, half, yaw, surface);
+        break;
+      case 2:
+        scene.add_ellipsoid(a, half, yaw, surface);
+        break;
+      case 3:
+        scene.add_capsule(a, b, half.x * 0.3, surface);
+        break;
+      case 4:
+        scene.add_frustum(a, half.x, half.y * 0.5, half.z, surface);
+        break;
+      default:
+        scene.add_hull(a, yaw, wedge, {{-2, -2, -2}, {2, 2, 2}}, surface);
+    }
+  }
+  scene.build();
+  int hits = 0, across = 0;
+  for (int packet = 0; packet < 800; ++packet) {
+    const Vec3 origin = place(20);
+    const double angle = random.uniform(0, 2 * kPi), rise = random.uniform(-0.3, 0.3);
+    std::vector<Ray> rays;
+    const int count = 1 + random.integer(kBatch);
+    for (int i = 0; i < count; ++i) {
+      const double turned = angle + 0.01 * i;
+      rays.push_back(
+          {origin, normalised(Vec3{cosine(turned), sine(turned), rise}), random.next(), 60});
+    }
+    across += rays.front().direction.x * rays.back().direction.x < 0 ? 1 : 0;
+    std::array<Hit, kBatch> together;
+    scene.cast(rays, together);
+    for (std::size_t i = 0; i < rays.size(); ++i) {
+      const auto alone = scene.cast(rays[i]);
+      ASSERT_EQ(together[i].primitive, alone ? alone->primitive : nullptr) << packet << ' ' << i;
+      if (!alone) continue;
+      ++hits;
+      ASSERT_EQ(together[i].distance, alone->distance);
+      ASSERT_EQ(together[i].normal.x, alone->normal.x);
+      ASSERT_EQ(together[i].normal.z, alone->normal.z);
+    }
+  }
+  EXPECT_GT(hits, 3000);
+  EXPECT_GT(across, 5);
+}
+
 TEST(Scene, EmptySceneStopsNothing) {
   Scene scene;
   scene.build();
   EXPECT_FALSE(scene.cast({{0, 0, 0}, {1, 0, 0}, 1, 100}));
+  std::array<Hit, 1> hits;
+  scene.cast(std::array{Ray{{0, 0, 0}, {1, 0, 0}, 1, 100}}, hits);
+  EXPECT_EQ(hits[0].primitive, nullptr);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gemm_core/device/cuda/dense_instances.hpp"
+#include "gemm_core/device/cuda/gemm_tuning.hpp"
 #include "gemm_core/kernel/stream_k.hpp"
 #include "tests/cuda/dense_case.hpp"
 #include "tests/cuda/require_device.hpp"
@@ -45,6 +46,23 @@ const DenseTypes kTypes[] = {
 
 // An element kept in bytes of its own may lie at odd places; packed ones begin with a byte.
 bool is_packed(const DenseTypes& t) { return base::bits(t.a) < 8 || base::bits(t.b) < 8; }
+
+TEST(CudaGemm, TakesTheKernelThatWasMeasured) {
+  REQUIRE_DEVICE();
+  int device = 0;
+  cudaDeviceProp properties{};
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  if (std::string(properties.name) != "NVIDIA H200") GTEST_SKIP() << "no table for this device";
+  const DenseProblem problem({.m = 1024, .n = 1024, .k = 1024, .types = kTypes[2]});
+  const GemmArguments g = problem.arguments();
+  const std::string measured = gemm_core::cuda::default_kernel(gemm_core::cuda::tuning_key(g));
+  ASSERT_NE(measured, "");
+  const auto stream = base::cuda::Stream::create();
+  Gemm gemm;
+  ASSERT_TRUE(gemm.initialize(g, nullptr, 0, stream.get()).ok());
+  EXPECT_EQ(gemm.kernel_name(), measured);
+}
 
 TEST(CudaGemm, EqualsTheCpuOnRandomShapesOfEveryTypeAndLayout) {
   REQUIRE_DEVICE();

@@ -17,6 +17,7 @@ Command bench_network_command();
 Command bench_map_command();
 Command bench_gemm_command();
 Command render_command();
+Command layout_command();
 Command eval_command();
 Command train_command();
 

@@ -30,6 +30,7 @@ set(APPS_SOURCES
   info/describe_model.cpp
   info/text.cpp
   info_command.cpp
+  layout_command.cpp
   messages.cpp
   model_command.cpp
   model_edit_command.cpp
@@ -39,6 +40,7 @@ set(APPS_SOURCES
   render/draw.cpp
   render/image.cpp
   render/labels.cpp
+  render/layout_picture.cpp
   render/png.cpp
   render/results.cpp
   render/view.cpp

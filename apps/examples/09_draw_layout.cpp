@@ -1,4 +1,4 @@
-// Draws layouts as SVG: how the algebra is learnt by looking.
+// Draws layouts as SVG: how the algebra is learnt by looking. `sparseconv layout` draws PNG too.
 //   09_draw_layout                                     three pictures in the current folder
 //   09_draw_layout "(8,(2,4)):(2,(1,16))" out.svg      any layout of rank 2
 #include <fstream>
@@ -26,7 +26,9 @@ int main(int argc, char** argv) try {
   using layout::LayoutTree;
   if (argc == 3) {
     const LayoutTree given = layout::parse_layout(argv[1]);
-    return write(argv[2], layout::draw(given), static_cast<int>(size(given).value())) ? 0 : 1;
+    return write(argv[2], svg(layout::picture_of(given)), static_cast<int>(size(given).value()))
+               ? 0
+               : 1;
   }
   // A row-major tile in tiles of 2 x 4: read a column to walk through one tile.
   const LayoutTree matrix({4, 8}, {8, 1});
@@ -42,9 +44,10 @@ int main(int argc, char** argv) try {
   // C of a 16 x 8 tensor core instruction: 32 threads, 4 values each.
   const LayoutTree accumulators({{4, 8}, {2, 2}}, {{32, 1}, {16, 8}});
 
-  const bool good = write("tiles.svg", layout::draw(tiles), 32) &&
-                    write("swizzled.svg", layout::draw_grid(8, 8, swizzled), 64) &&
-                    write("accumulators.svg", layout::draw_thread_values(accumulators, 16, 8), 128);
+  const bool good =
+      write("tiles.svg", svg(layout::picture_of(tiles)), 32) &&
+      write("swizzled.svg", svg(layout::picture_of_grid(8, 8, swizzled)), 64) &&
+      write("accumulators.svg", svg(layout::picture_of_thread_values(accumulators, 16, 8)), 128);
   return good ? 0 : 1;
 } catch (const std::exception& wrong) {
   std::cerr << wrong.what() << "\n";

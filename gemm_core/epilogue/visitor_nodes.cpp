@@ -226,13 +226,13 @@ std::int64_t Reduce::slots() const {
 
 void Reduce::begin(const TileGrid& tiles) {
   grid = tiles;
-  if (out == nullptr) return;
+  if (is_null()) return;
   partials.assign(static_cast<std::size_t>(grid.batch * slots() * length()),
                   identity_of(reduction));
 }
 
 Fragment Reduce::visit(Piece& piece, Inputs inputs) {
-  if (out == nullptr) return inputs[0];
+  if (is_null()) return inputs[0];
   const std::int64_t tile_m = piece.place.m0 / grid.tile_m, tile_n = piece.place.n0 / grid.tile_n;
   const std::int64_t slot = axis == ReductionAxis::rows      ? tile_m
                             : axis == ReductionAxis::columns ? tile_n
@@ -251,6 +251,11 @@ Fragment Reduce::visit(Piece& piece, Inputs inputs) {
 }
 
 void Reduce::finish() {
+  if (parts != nullptr) {
+    *parts = std::move(partials);
+    partials = {};
+    return;
+  }
   if (out == nullptr) return;
   const std::int64_t results = batch_stride == 0 ? 1 : grid.batch;
   for (std::int64_t l = 0; l < results; ++l) {

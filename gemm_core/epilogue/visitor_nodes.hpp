@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gemm_core/atom/elementwise_op.hpp"
@@ -98,26 +100,38 @@ struct Compute {
   Fragment visit(Piece& piece, Inputs inputs) const;
 };
 
-// Any function of floats, for trees composed at compile time: ComputeWith{[](float a, float b) {
-// return a * a + b; }}.
+// Any function of one to eight floats, for trees composed at compile time: ComputeWith{[](float a,
+// float b) { return a * a + b; }}. It takes as many inputs as it has parameters.
 template <class Function>
 struct ComputeWith {
   Function function;
   Fragment visit(Piece& piece, Inputs inputs) const {
     float* to = piece.take();
-    for (std::int64_t i = 0; i < piece.count(); ++i) to[i] = apply(inputs, i);
+    apply(to, piece.count(), inputs, std::make_index_sequence<kArity>());
     return to;
   }
 
  private:
-  float apply(Inputs inputs, std::int64_t i) const {
-    if constexpr (std::is_invocable_v<const Function&, float, float, float>) {
-      return function(inputs[0][i], inputs[1][i], inputs[2][i]);
-    } else if constexpr (std::is_invocable_v<const Function&, float, float>) {
-      return function(inputs[0][i], inputs[1][i]);
+  template <std::size_t>
+  using Float = float;
+  template <std::size_t... kI>
+  static constexpr bool takes(std::index_sequence<kI...>) {
+    return std::is_invocable_r_v<float, const Function&, Float<kI>...>;
+  }
+  template <std::size_t kN>
+  static constexpr std::size_t arity() {
+    static_assert(kN <= 8, "compute: the function takes no one to eight floats");
+    if constexpr (takes(std::make_index_sequence<kN>())) {
+      return kN;
     } else {
-      return function(inputs[0][i]);
+      return arity<kN + 1>();
     }
+  }
+  static constexpr std::size_t kArity = arity<1>();
+
+  template <std::size_t... kI>
+  void apply(float* to, std::int64_t count, Inputs inputs, std::index_sequence<kI...>) const {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = function(inputs[kI][i]...);
   }
 };
 template <class Function>
@@ -177,6 +191,9 @@ struct Reduce {
   Reduction reduction = Reduction::sum;
   float* out = nullptr;
   std::int64_t batch_stride = 0;
+  // Not final: the partial results [batch][slots][length] go here instead, for the caller to
+  // combine. `slots` is the number of tiles that a result meets. CPU only.
+  std::vector<float>* parts = nullptr;
   // While a result is made: its grid and the partial results [batch][slots][length].
   TileGrid grid = {};
   std::vector<float> partials = {};
@@ -184,6 +201,7 @@ struct Reduce {
   void begin(const TileGrid& tiles);
   Fragment visit(Piece& piece, Inputs inputs);
   void finish();
+  bool is_null() const { return out == nullptr && parts == nullptr; }
   std::int64_t length() const;  // results of a batch
   std::int64_t slots() const;   // partial results of each
 };

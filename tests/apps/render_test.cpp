@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "apps/render/draw.hpp"
+#include "apps/render/layout_picture.hpp"
 #include "gemm_core/base/error.hpp"
+#include "gemm_core/layout/parse.hpp"
 
 namespace render {
 namespace {
@@ -213,6 +215,26 @@ TEST(Render, TextStaysInsideThePicture) {
   image.text(15, 8, "x", {255, 255, 255});
   EXPECT_EQ(image.width(), 20);
   EXPECT_EQ(text_width("abc", 2), 34);
+}
+
+TEST(Render, ALayoutHasItsColoursWhereItsCellsAre) {
+  // Values 0 4 | 8 12: four groups of four, four colours.
+  const Image image = draw(layout::picture_of(layout::parse_layout("(2,2):(8,4)")));
+  constexpr int kCell = layout::Picture::kCell, kMargin = layout::Picture::kMargin;
+  ASSERT_EQ(image.width(), 2 * kCell + 2 * kMargin);
+  const auto corner = [&](int row, int column) {
+    return image.at(kMargin + column * kCell + 2, kMargin + row * kCell + 2);
+  };
+  EXPECT_EQ(corner(0, 0), (Rgb{0xae, 0xc7, 0xe8}));
+  EXPECT_EQ(corner(0, 1), (Rgb{0xff, 0xbb, 0x78}));
+  EXPECT_EQ(corner(1, 0), (Rgb{0x98, 0xdf, 0x8a}));
+  EXPECT_EQ(corner(1, 1), (Rgb{0xff, 0x98, 0x96}));
+  EXPECT_GT(count(image, {0, 0, 0}), 100) << "numbers in and beside the cells";
+
+  const layout::LayoutTree half = layout::parse_layout("(2,1):(1,2)");  // of a 2 x 2 tile
+  const Image holders = draw(layout::picture_of_thread_values(half, 2, 2));
+  EXPECT_EQ(holders.at(kMargin + kCell + kCell / 2, kMargin + kCell / 2), (Rgb{255, 255, 255}));
+  EXPECT_NE(holders.at(kMargin + 2, kMargin + 2), (Rgb{255, 255, 255}));
 }
 
 }  // namespace

@@ -187,4 +187,40 @@ TEST(Render, FailuresLeaveNothingBehind) {
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"a.bin", "a.label", "short.pcd"}));
 }
 
+TEST(Layout, IsPrintedAndDrawn) {
+  const ScratchFolder folder;
+  const ProgramRun text = run_cli({"layout", "(2,(2,2)):(2,(1,4))"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(text.out, "(2,(2,2)):(2,(1,4))\n 0 1 4 5\n 2 3 6 7\n");
+  const ProgramRun swizzled = run_cli({"layout", "(1,8):(8,1)", "--swizzle", "1,0,-2"});
+  EXPECT_EQ(swizzled.out, "Sw<1,0,-2> o (1,8):(8,1)\n 0 5 2 7 4 1 6 3\n") << swizzled.err;
+  const ProgramRun tile = run_cli({"layout", "(2,2):(1,4)", "--tile", "2x4"});
+  EXPECT_EQ(tile.out, "(2,2):(1,4)\n T0V0    . T0V1    .\n T1V0    . T1V1    .\n") << tile.err;
+  ASSERT_EQ(run_cli({"layout", "(4,8):(8,1)", "-o", folder.text("a.png")}).exit_code, 0);
+  ASSERT_EQ(run_cli({"layout", "(4,8):(8,1)", "-o", folder.text("a.svg")}).exit_code, 0);
+  EXPECT_TRUE(is_png(folder / "a.png"));
+  EXPECT_TRUE(read_bytes(folder / "a.svg").starts_with("<svg "));
+}
+
+TEST(Layout, WhatIsNoneIsWrongUsage) {
+  const ScratchFolder folder;
+  const std::vector<std::vector<std::string>> calls = {
+      {"4"},
+      {"4:1"},
+      {"(2,2):(1,9)", "--tile", "2x2"},
+      {"(2,2):(1,2)", "--tile", "2"},
+      {"(2,2):(1,2)", "--swizzle", "3,0,1"},
+      {"(2,2):(1,2)", "--swizzle", "1,0,2", "--tile", "2x2"},
+      {"(2,2):(1,2)", "-o", folder.text("a.bmp")},
+      {"(1000000,1000000):(1,1)"}};
+  for (std::vector<std::string> words : calls) {
+    words.insert(words.begin(), "layout");
+    const ProgramRun run = run_cli(words);
+    EXPECT_EQ(run.exit_code, 2) << words[1] << run.err;
+    EXPECT_TRUE(contains(run.err, "layout")) << run.err;
+  }
+  EXPECT_EQ(run_cli({"layout", "(2,2):(1,2)", "-o", folder.text("no/a.png")}).exit_code, 1);
+  EXPECT_TRUE(names_in(folder.path()).empty());
+}
+
 }  // namespace

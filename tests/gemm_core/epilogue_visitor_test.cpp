@@ -87,6 +87,19 @@ TEST(EpilogueVisitor, ComputesEveryFunction) {
       1e-6f);
 }
 
+TEST(EpilogueVisitor, FunctionsOfTheCallersOwnTakeAnyNumberOfInputs) {
+  const Setting& s = setting();
+  expect_values(tree(ComputeWith{[](float a, float b, float c, float d, float e) {
+                       return a - b + c - d + e;
+                     }},
+                     Accumulator{}, s.auxiliary(), s.source(), RowLoad{s.row.data()},
+                     ColumnLoad{s.column.data()}),
+                [&](auto i, auto j, float acc) {
+                  return acc - s.aux[at(i, j)] + s.c[at(i, j)] -
+                         s.row[static_cast<std::size_t>(j)] + s.column[static_cast<std::size_t>(i)];
+                });
+}
+
 TEST(EpilogueVisitor, RoundsBetweenNodesWhereAsked) {
   expect_values(tree(Compute{.op = ElementwiseOp::identity, .output = DType::bf16}, Accumulator{}),
                 [](auto, auto, float acc) { return float(base::bf16_t(acc)); });
@@ -204,6 +217,28 @@ TEST(EpilogueVisitor, ReducesOverRowsColumnsAndAll) {
     }
     EXPECT_NEAR(over_rows[static_cast<std::size_t>(j)], column_sum,
                 kM * std::ldexp(1.0, -24) * column_magnitude);
+  }
+}
+
+TEST(EpilogueVisitor, ReductionsThatAreNotFinalLeaveTheirPartsToTheCaller) {
+  const Setting& s = setting();
+  std::vector<float> parts, sums(kN);
+  expect_values(tree(Reduce{.axis = ReductionAxis::rows, .parts = &parts},
+                     tree(Reduce{.axis = ReductionAxis::rows, .out = sums.data()}, Accumulator{})),
+                [](auto, auto, float acc) { return acc; });
+  ASSERT_EQ(parts.size() % kN, 0u);
+  const std::size_t slots = parts.size() / kN;
+  ASSERT_GT(slots, 1u) << "rows of several tiles";
+  for (std::size_t j = 0; j < kN; ++j) {
+    double sum = 0, magnitude = 0;
+    float in_order = 0;
+    for (std::size_t slot = 0; slot < slots; ++slot) in_order += parts[slot * kN + j];
+    EXPECT_EQ(in_order, sums[j]) << j;
+    for (std::int64_t i = 0; i < kM; ++i) {
+      sum += s.plain[at(i, static_cast<std::int64_t>(j))];
+      magnitude += std::fabs(s.plain[at(i, static_cast<std::int64_t>(j))]);
+    }
+    EXPECT_NEAR(in_order, sum, kM * std::ldexp(1.0, -24) * magnitude);
   }
 }
 

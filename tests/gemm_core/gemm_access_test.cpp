@@ -210,7 +210,7 @@ TEST(StreamKGemm, InOrderGivesTheSameBitsInEveryRunAndForAnyNumberOfThreads) {
   ASSERT_TRUE(gemm.initialize(g, workspace.data(), workspace.size()).ok());
   ASSERT_TRUE(gemm.run().ok());
   const auto first = p.d.bytes;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 100; ++i) {
     base::Threads(i % 4 + 1).run([&] { ASSERT_TRUE(gemm.run().ok()); });
     ASSERT_EQ(p.d.bytes, first) << i;
   }

@@ -32,15 +32,15 @@ TEST(LayoutText, GridsShowValuesByRowAndColumn) {
 }
 
 TEST(LayoutPicture, HasACellForEachElementAndNamesItsHolder) {
-  const std::string svg =
-      layout::draw_thread_values(parse_layout("((4,8),(2,2)):((32,1),(16,8))"), 16, 8);
+  const std::string text =
+      svg(layout::picture_of_thread_values(parse_layout("((4,8),(2,2)):((32,1),(16,8))"), 16, 8));
   std::size_t cells = 0;
-  for (std::size_t at = svg.find("<rect"); at != std::string::npos; at = svg.find("<rect", at + 1))
+  for (std::size_t at = text.find("<rect"); at != std::string::npos; at = text.find("<rect", at + 1))
     ++cells;
   EXPECT_EQ(cells, 128u);
-  EXPECT_NE(svg.find(">T31<"), std::string::npos);
-  EXPECT_THROW(layout::draw_thread_values(parse_layout("(4,4):(1,8)"), 4, 4), base::Error);
-  EXPECT_THROW(layout::draw(parse_layout("(1000000,1000000):(1,1)")), base::Error);
+  EXPECT_NE(text.find(">T31<"), std::string::npos);
+  EXPECT_THROW(layout::picture_of_thread_values(parse_layout("(4,4):(1,8)"), 4, 4), base::Error);
+  EXPECT_THROW(layout::picture_of(parse_layout("(1000000,1000000):(1,1)")), base::Error);
 }
 
 }  // namespace

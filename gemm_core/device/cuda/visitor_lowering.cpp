@@ -161,6 +161,10 @@ class Lowering {
                 named(x.name), inputs);
   }
   int lower(const Reduce& x, const std::vector<int>& inputs) {
+    if (x.parts != nullptr) {
+      refuse(named("reduce"), "partial results are for the CPU");
+      return inputs[0];
+    }
     if (x.out == nullptr) return inputs[0];
     VisitorProgram& p = to_.program;
     if (p.reductions == VisitorProgram::kMaxReductions) {

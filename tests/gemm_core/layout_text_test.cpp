@@ -35,7 +35,8 @@ TEST(LayoutPicture, HasACellForEachElementAndNamesItsHolder) {
   const std::string text =
       svg(layout::picture_of_thread_values(parse_layout("((4,8),(2,2)):((32,1),(16,8))"), 16, 8));
   std::size_t cells = 0;
-  for (std::size_t at = text.find("<rect"); at != std::string::npos; at = text.find("<rect", at + 1))
+  for (std::size_t at = text.find("<rect"); at != std::string::npos;
+       at = text.find("<rect", at + 1))
     ++cells;
   EXPECT_EQ(cells, 128u);
   EXPECT_NE(text.find(">T31<"), std::string::npos);

@@ -31,6 +31,7 @@ set(IO_SIMULATOR_SOURCES
   simulator/math.cpp
   simulator/people.cpp
   simulator/plants.cpp
+  simulator/reservation.cpp
   simulator/scene.cpp
   simulator/sensors.cpp
   simulator/street.cpp

@@ -192,4 +192,21 @@ void add_fence(Scene& scene, const Stand& stand, double span, FenceKind kind, Ra
   }
 }
 
+// A band of steel on posts, on one side or both.
+void add_guard_rail(Scene& scene, const Stand& stand, double span, Random& random) {
+  const Surface steel{.label = Label::fence,
+                      .instance = stand.instance,
+                      .reflectance = static_cast<float>(random.uniform(0.3, 0.6)),
+                      .gloss = 0.3f,
+                      .roughness = 0.015f};
+  const double height = random.uniform(0.62, 0.85), half = span / 2;
+  const bool is_double = random.chance(0.5);
+  for (const double side : {-1.0, 1.0}) {
+    if (side > 0 && !is_double) break;
+    scene.add_box(stand.at(0, 0.12 * side, height - 0.16), {half, 0.03, 0.16}, stand.yaw, steel);
+  }
+  for (double x = -half; x <= half; x += 2)
+    scene.add_box(stand.at(x, 0, height / 2 - 0.05), {0.04, 0.06, height / 2}, stand.yaw, steel);
+}
+
 }  // namespace io::simulator

@@ -71,6 +71,9 @@ enum class FenceKind : std::uint8_t { boards, rails, wire, bars, wall };
 void add_fence(Scene& scene, const Stand& stand, double span, FenceKind kind,
                Random& random);  // along its x axis
 
+void add_guard_rail(Scene& scene, const Stand& stand, double span,
+                    Random& random);  // along its x axis
+
 // furniture.cpp
 void add_lamp_post(Scene& scene, const Stand& stand, Random& random);  // the arm reaches towards +y
 void add_utility_pole(Scene& scene, const Stand& stand, double height);

@@ -35,6 +35,7 @@ Street::Street(const StreetOptions& options)
   storey_height_ = random.uniform(6, 17);
   ego_speed_ = random.uniform(3, 13);
   ego_start_ = random.uniform(0, 4000);
+  choose_reservation();
   choose_lane(random);
   const double parked_row = ground_.shape().half_road - 1.08;
   if (parking_[0] && parked_row + ego_lane_ < kBeside) {
@@ -44,9 +45,7 @@ Street::Street(const StreetOptions& options)
 }
 
 void Street::choose_lane(Random& random) {
-  const double width = lanes_width(-1);
-  const int lanes = std::max(1, static_cast<int>(width / 3.1));
-  ego_lane_ = -width * (random.integer(lanes) + 0.5) / lanes;
+  ego_lane_ = -lane_distance(-1, random.integer(lanes_of(-1)));
 }
 
 Stand Street::stand(double s, int side, double distance, std::uint16_t instance) const {
@@ -84,6 +83,7 @@ void Street::add_to(Scene& scene, double time, double reach) const {
     Chunk chunk = plan(number);
     add_lots(scene, chunk);  // adds the openings of driveways
     add_kerbside(scene, chunk);
+    add_reservation(scene, chunk);
     ground_.add_to(scene, chunk.begin, chunk.begin + kChunk, chunk.style, chunk.openings);
   }
   add_vehicles(scene, time, reach);

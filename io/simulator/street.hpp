@@ -2,6 +2,7 @@
 // alone, so that any stretch can be built without what comes before it. Traffic moves on it with
 // time.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -39,7 +40,8 @@ class Street {
   explicit Street(const StreetOptions& options);
   const Ground& ground() const { return ground_; }
   double ego_speed() const { return ego_speed_; }
-  double ego_lane() const { return ego_lane_; }  // d of the ego vehicle
+  double ego_lane() const { return ego_lane_; }        // d of the ego vehicle
+  double reservation() const { return reservation_; }  // half its width; 0: there is none
   double ego_s(double time) const { return ego_start_ + ego_speed_ * time; }
 
   // Adds everything within `reach` of the ego vehicle at `time`, the vehicle itself excepted.
@@ -52,7 +54,14 @@ class Street {
   // that +y leads away from the road on both sides.
   Stand stand(double s, int side, double distance, std::uint16_t instance) const;
   double parking_width(int side) const { return parking_[side > 0 ? 1 : 0] ? 2.1 : 0.0; }
-  double lanes_width(int side) const { return ground_.shape().half_road - parking_width(side); }
+  double lanes_width(int side) const {  // beside the reservation
+    return ground_.shape().half_road - parking_width(side) - reservation_;
+  }
+  int lanes_of(int side) const { return std::max(1, static_cast<int>(lanes_width(side) / 3.1)); }
+  // From the centre line to the middle of a lane, 0 the innermost.
+  double lane_distance(int side, int lane) const {
+    return reservation_ + lanes_width(side) * (lane + 0.5) / lanes_of(side);
+  }
 
   void add_lots(Scene& scene, Chunk& chunk) const;  // lots.cpp
   void add_lot(Scene& scene, Chunk& chunk, int side, double from, double to) const;
@@ -71,6 +80,10 @@ class Street {
   void add_utility_line(Scene& scene, Chunk& chunk) const;
   void add_bystanders(Scene& scene, Chunk& chunk, int side) const;
 
+  void choose_reservation();  // reservation.cpp
+  void add_reservation(Scene& scene, Chunk& chunk) const;
+  void add_to_reservation(Scene& scene, Chunk& chunk, double from, double to, Random& random) const;
+
   void add_vehicles(Scene& scene, double time, double reach) const;  // traffic.cpp
   void add_vehicle_row(Scene& scene, double time, double reach, int side, int lane,
                        double distance) const;
@@ -81,6 +94,9 @@ class Street {
   Ground ground_;
   Style main_style_ = Style::suburb;
   bool parking_[2] = {true, true};  // right, left
+  // Half the width of the central reservation, 0: none; what stands on it.
+  double reservation_ = 0;
+  enum class Reservation : std::uint8_t { bare, beds, hedge, rail, wall } on_reservation_{};
   double parked_share_ = 0.6;
   bool has_trees_ = true, has_utility_line_ = false;
   double tree_spacing_ = 11, lamp_spacing_ = 28;

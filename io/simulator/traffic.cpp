@@ -36,12 +36,10 @@ std::uint16_t mover_instance(std::uint64_t salt, std::int64_t place, int member)
 
 void Street::add_vehicles(Scene& scene, double time, double reach) const {
   for (const int side : {-1, 1}) {
-    const double width = lanes_width(side);
-    const int lanes = std::max(1, static_cast<int>(width / 3.1));
-    for (int lane = 0; lane < lanes; ++lane) {
-      const double distance = width * (lane + 0.5) / lanes;
+    for (int lane = 0; lane < lanes_of(side); ++lane) {
+      const double distance = lane_distance(side, lane);
       const bool is_oncoming = side > 0;
-      if (is_oncoming && (width < 2.3 || distance - ego_lane_ < kBeside)) continue;
+      if (is_oncoming && (lanes_width(side) < 2.3 || distance - ego_lane_ < kBeside)) continue;
       add_vehicle_row(scene, time, reach, side, lane, distance);
     }
   }
@@ -110,7 +108,7 @@ void Street::add_cyclists(Scene& scene, double time, double reach) const {
     Random random(row.salt);
     row.spacing = random.uniform(35, 120) / options_.people;
     row.speed = -side * random.uniform(3, 6);
-    const double distance = lanes_width(side) - 0.45;
+    const double distance = reservation_ + lanes_width(side) - 0.45;
     visit_places(
         row, time, ego - reach, ego + reach, [&](double s, std::int64_t place, Random& own) {
           // Not beside the ego vehicle, which may use the same stretch of road.

@@ -10,6 +10,7 @@
 #include "io/simulator/intersect.hpp"
 #include "io/simulator/math.hpp"
 #include "io/simulator/scene.hpp"
+#include "io/simulator/street.hpp"
 
 namespace io::simulator {
 namespace {
@@ -285,6 +286,44 @@ TEST(Scene, RaysTogetherMeetWhatEachMeetsAlone) {
   }
   EXPECT_GT(hits, 3000);
   EXPECT_GT(across, 5);
+}
+
+// Looked at from above, the middle of a street is road where there is no reservation, and something
+// else, a kerb higher, where there is one. Vehicles keep off it.
+TEST(Street, ReservationsLieInTheMiddleOfSomeStreets) {
+  int with = 0;
+  constexpr int kStreets = 60;
+  for (std::uint64_t seed = 1; seed <= kStreets; ++seed) {
+    const Street street({.seed = seed});
+    Scene scene;
+    street.add_to(scene, 0, 60);
+    scene.build();
+    const bool has_reservation = street.reservation() > 0;
+    with += has_reservation ? 1 : 0;
+    if (has_reservation) {
+      EXPECT_LT(street.ego_lane(), -street.reservation() - 1) << seed;
+    }
+    int seen = 0, road = 0, raised = 0, vehicles = 0;
+    for (double s = street.ego_s(0) - 50; s < street.ego_s(0) + 50; s += 0.7) {
+      const Vec3 above = street.ground().place(s, 0.2, 2.0);
+      const auto hit = scene.cast({above, {0, 0, -1}, 1, 10});
+      if (!hit) continue;
+      const Label label = hit->primitive->surface.label;
+      ++seen;
+      road += label == Label::road ? 1 : 0;
+      vehicles += label == Label::vehicle ? 1 : 0;
+      raised += hit->distance < 2.0 - 0.05 ? 1 : 0;
+    }
+    ASSERT_GT(seen, 100) << seed;
+    if (has_reservation) {
+      EXPECT_EQ(vehicles, 0) << seed;
+      EXPECT_GT(raised, seen / 2) << seed;
+    } else {
+      EXPECT_GT(road, seen * 4 / 5) << seed;
+    }
+  }
+  EXPECT_GT(with, kStreets / 20);
+  EXPECT_LT(with, kStreets / 2);
 }
 
 TEST(Scene, EmptySceneStopsNothing) {

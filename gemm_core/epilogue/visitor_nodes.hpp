@@ -113,10 +113,12 @@ struct ComputeWith {
 
  private:
   template <std::size_t>
-  using Float = float;
+  struct Always {  // an alias would lose its pack on the way through nvcc
+    using Float = float;
+  };
   template <std::size_t... kI>
   static constexpr bool takes(std::index_sequence<kI...>) {
-    return std::is_invocable_r_v<float, const Function&, Float<kI>...>;
+    return std::is_invocable_r_v<float, const Function&, typename Always<kI>::Float...>;
   }
   template <std::size_t kN>
   static constexpr std::size_t arity() {

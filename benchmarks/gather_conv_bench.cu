@@ -1,5 +1,6 @@
 // Times the gathered convolution on CUDA, layer by layer, every compiled configuration that fits,
-// in one order and in planes, and checks each against the SIMT kernel first.
+// in one order and in planes, and checks each against the SIMT kernel first (e4m3: against f16 of
+// the same values; errors are then the results' rounding, up to 6e-2).
 //   gather_conv_bench [--cells FILE] [--parents N] [--dtype fp16] [--channels 32,64]
 //   [--out-channels ...] [--every | --use f16_64x64,f16_64x128]
 // Without a file: procedural surfaces. Times are graph replays of 20 launches, divided; median
@@ -11,7 +12,9 @@
 #include <map>
 #include <random>
 #include <string>
+#include <type_traits>
 
+#include "gemm_core/base/convert.hpp"
 #include "gemm_core/device/cuda/gather_conv.hpp"
 #include "tests/cuda/host_map.hpp"
 
@@ -101,7 +104,19 @@ struct Features {
   }
 };
 
-Features features(int rows, int channels, DType dtype, bool is_random) {
+template <class T>
+T rounded(float v) {
+  if constexpr (std::is_same_v<T, base::e4m3_t>)
+    return base::convert<T>(v);
+  else
+    return T(v);
+}
+float as_e4m3(float v) { return static_cast<float>(rounded<base::e4m3_t>(v)); }
+// The SIMT kernel has no products of e4m3.
+DType reference_type(DType dtype) { return dtype == DType::e4m3 ? DType::f16 : dtype; }
+
+// Random values that `values_type` holds.
+Features features(int rows, int channels, DType dtype, bool is_random, DType values_type) {
   const DType type = dtype == DType::tf32 ? DType::f32 : dtype;
   Features f{Buffer<std::uint8_t>(
                  static_cast<std::size_t>(base::bytes(type, std::int64_t{rows} * channels))),
@@ -109,32 +124,40 @@ Features features(int rows, int channels, DType dtype, bool is_random) {
              type};
   std::vector<std::uint8_t> host(f.data.size(), 0xff);  // NaN where nobody writes
   if (is_random) {
-    const auto values =
+    auto values =
         normal_values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels), 1, 1.f);
-    base::visit_dtype<float, base::half_t, base::bf16_t>(type, "bench", [&]<class T>() {
-      for (std::size_t i = 0; i < values.size(); ++i)
-        reinterpret_cast<T*>(host.data())[i] = T(values[i]);
-    });
+    if (values_type == DType::e4m3)
+      std::transform(values.begin(), values.end(), values.begin(), as_e4m3);
+    base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+        type, "bench", [&]<class T>() {
+          for (std::size_t i = 0; i < values.size(); ++i)
+            reinterpret_cast<T*>(host.data())[i] = rounded<T>(values[i]);
+        });
   }
   CUDA_CHECK(cudaMemcpy(f.data.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
   return f;
 }
 
+std::vector<float> downloaded(const Features& features) {
+  std::vector<std::uint8_t> raw(features.data.size());
+  CUDA_CHECK(cudaMemcpy(raw.data(), features.data.data(), raw.size(), cudaMemcpyDeviceToHost));
+  std::vector<float> values;
+  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+      features.type, "bench", [&]<class T>() {
+        const auto* x = reinterpret_cast<const T*>(raw.data());
+        values.assign(x, x + raw.size() / sizeof(T));
+      });
+  return values;
+}
+
 double relative_error(const Features& got, const Features& wanted) {
-  std::vector<std::uint8_t> a(got.data.size()), b(wanted.data.size());
-  CUDA_CHECK(cudaMemcpy(a.data(), got.data.data(), a.size(), cudaMemcpyDeviceToHost));
-  CUDA_CHECK(cudaMemcpy(b.data(), wanted.data.data(), b.size(), cudaMemcpyDeviceToHost));
+  const auto x = downloaded(got), y = downloaded(wanted);
   double worst = 0, largest = 0;
-  base::visit_dtype<float, base::half_t, base::bf16_t>(got.type, "bench", [&]<class T>() {
-    const auto* x = reinterpret_cast<const T*>(a.data());
-    const auto* y = reinterpret_cast<const T*>(b.data());
-    for (std::size_t i = 0; i < a.size() / sizeof(T); ++i) {
-      const double difference =
-          std::abs(static_cast<double>(static_cast<float>(x[i])) - static_cast<float>(y[i]));
-      worst = difference <= worst ? worst : difference;  // NaN stays
-      largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(y[i]))));
-    }
-  });
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(x[i]) - y[i]);
+    worst = difference <= worst ? worst : difference;  // NaN stays
+    largest = std::max(largest, std::abs(static_cast<double>(y[i])));
+  }
   return worst / largest;
 }
 
@@ -165,17 +188,31 @@ class Layer {
         dtype_(dtype),
         is_short_(is_short),
         stream_(stream),
-        input_(features(map.inputs, cin, dtype, true)),
-        expected_(features(map.rows, cout, dtype, false)),
-        output_(features(map.rows, cout, dtype, false)),
+        input_(features(map.inputs, cin, dtype, true, dtype)),
+        expected_(features(map.rows, cout, reference_type(dtype), false, dtype)),
+        output_(features(map.rows, cout, dtype, false, dtype)),
         canonical_(map.table.size()) {
-    const auto w =
+    auto w =
         normal_values(static_cast<std::size_t>(cout) * static_cast<std::size_t>(map.taps * cin), 2,
                       1.f / std::sqrt(6.f * static_cast<float>(cin)));
-    weights_ = gemm_core::cuda::upload_conv_weights(
-        {.weight = w.data(), .cout = cout, .taps = map.taps, .cin = cin, .compute = dtype});
+    if (dtype == DType::e4m3) {
+      for (float& v : w) v = as_e4m3(v * 256) / 256;
+    }
+    gemm_core::ConvWeightsDesc desc{
+        .weight = w.data(), .cout = cout, .taps = map.taps, .cin = cin, .compute = dtype};
+    weights_ = gemm_core::cuda::upload_conv_weights(desc);
+    if (!weights_.scale.empty()) {
+      weight_scale_ = Buffer<float>(weights_.scale.size());
+      upload(weight_scale_, weights_.scale.data(), weights_.scale.size(), stream);
+    }
     upload(canonical_, map.table.data(), map.table.size(), stream);
+    desc.compute = reference_type(dtype);
+    const auto reference_weights = gemm_core::cuda::upload_conv_weights(desc);
+    Features reference_input = features(map.inputs, cin, desc.compute, true, dtype);
     auto reference = arguments();
+    reference.input = reference_input.const_view();
+    reference.weights = &reference_weights;
+    reference.epilogue = {};
     reference.output = expected_.view();
     reference.canonical = canonical_.data();
     reference.canonical_pitch = map.rows;
@@ -213,6 +250,7 @@ class Layer {
     a.input = input_.const_view();
     a.weights = &weights_;
     a.output = output_.view();
+    if (weight_scale_.size() > 0) a.epilogue.scale_shift(weight_scale_.data(), nullptr);
     return a;
   }
 
@@ -229,7 +267,7 @@ class Layer {
     std::printf(
         "%6d rows %3d->%3d %-32s %8.2f us  %6.1f TFLOP/s useful  share %.2f  error %.1e%s\n",
         map_.rows, cin_, cout_, name.c_str(), us, useful, share, error,
-        error < 4e-3 ? "" : "  WRONG");
+        error < (dtype_ == DType::e4m3 ? 6.5e-2 : 4e-3) ? "" : "  WRONG");
     std::fflush(stdout);
   }
 
@@ -240,6 +278,7 @@ class Layer {
   cudaStream_t stream_;
   Features input_, expected_, output_;
   gemm_core::cuda::ConvWeights weights_;
+  Buffer<float> weight_scale_;
   Buffer<std::int32_t> canonical_;
 };
 

@@ -11,7 +11,7 @@ set(GEMM_CORE_CUDA_SOURCES
   device/cuda/instances/f16_pairs.cu
   device/cuda/instances/tf32_pairs.cu)
 # One configuration a file: each compiles in under a minute, and they compile side by side.
-foreach(type f16 bf16)
+foreach(type f16 bf16 e4m3)
   foreach(tile 128x128 128x256 128x96 128x96_k128 64x128 64x256 64x32 64x64)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/${type}_${tile}.cu)
   endforeach()

@@ -70,13 +70,13 @@ export engine
 check "bits over processes" bash -c same_digest
 if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; then
   sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
-  sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:Simt*'
+  sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:*OwnRows*:*EightBits*:Simt*'
   sanitize memcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*:*Batches*:*Takes*:*Refuses*'
   few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaSparse.Products*:CudaConv.Scales*'
   sanitize memcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize memcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='-*SameBits*:*EveryFunction*'
   sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'
-  sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*'
+  sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*:*SmallIntegers*'
   sanitize memcheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
   sanitize racecheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
   for tool in memcheck racecheck synccheck initcheck; do
@@ -84,7 +84,7 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   done
   sanitize synccheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize initcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
-  sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:Simt*Groups*'
+  sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*Strided*:*OwnRows*:Simt*Groups*'
   sanitize racecheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize racecheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize synccheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"

@@ -17,12 +17,15 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/layer_choice.cpp
   cuda/loss_kernels.cu
   cuda/lovasz_kernels.cu
+  cuda/magnitudes.cu
   cuda/move_gradients.cu
+  cuda/narrow_plan.cpp
   cuda/norm_gradients.cu
   cuda/norm_kernels.cu
   cuda/plan_sets.cpp
   cuda/product_tables.cpp
   cuda/point_kernels.cu
+  cuda/shortcut_plan.cpp
   cuda/step_kernels.cu
   cuda/update_kernels.cu
   cuda/voxel_layout.cpp

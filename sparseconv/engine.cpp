@@ -106,6 +106,7 @@ struct Engine::Impl {
         memory(std::make_shared<base::BlockCache>()),
         executors(plan, options,
                   {.dtype = base::parse_dtype(options.dtype),
+                   .calibration = std::make_shared<Calibration>(),
                    .cache_maps = options.cache_maps,
                    .voxelize = voxelize_options(model.input),
                    .label_output = options.labels_only ? label_output_of(plan, model) : -1,

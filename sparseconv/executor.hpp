@@ -3,9 +3,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "io/cloud.hpp"
 #include "sparseconv/plan.hpp"
@@ -14,9 +16,19 @@
 
 namespace sparseconv {
 
+// Largest magnitude of each step's output in the first frame that has rows. 8-bit executors take
+// their scales from it; those that share it have equal ones.
+struct Calibration {
+  std::mutex mutex;
+  std::vector<float> largest;  // empty: no frame came yet
+};
+
 struct ExecutorOptions {
   base::Device device;
-  base::DType dtype = base::DType::f32;  // f32, tf32, f16, bf16: storage and products; sums are f32
+  // f32, tf32, f16, bf16: storage and products; sums are f32. e4m3, CUDA only: convolutions
+  // multiply 8 bits where their neighbours allow it, everything else is f16.
+  base::DType dtype = base::DType::f32;
+  std::shared_ptr<Calibration> calibration;  // of e4m3; null: the executor's own
   bool cache_maps = false;
   // What a device may do instead of the host: voxelise clouds, and give the largest channel of the
   // output that labels come from (an index into Plan::outputs; -1: outputs are wanted instead).

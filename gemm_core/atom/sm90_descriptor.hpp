@@ -1,7 +1,7 @@
 // Where WGMMA expects the elements of a K-major operand tile in shared memory, and the 64-bit
-// descriptor that says so. A tile is made of *spans*: rows of 64 or 128 bytes, 8 rows an 8-row core
-// block, the 16-byte chunks of a row permuted by the row number (the 64- and 128-byte swizzles). No
-// CUDA in here: the arithmetic is tested on the host.
+// descriptor that says so. A tile is made of *spans*: rows of 32, 64 or 128 bytes, 8 rows an 8-row
+// core block, the 16-byte chunks of a row permuted by the row number (the swizzles of that many
+// bytes). No CUDA in here: the arithmetic is tested on the host.
 #pragma once
 #include <cstdint>
 
@@ -12,21 +12,26 @@ namespace gemm_core {
 // Byte offset of 16-byte chunk `chunk` of row `row` in a tile whose rows are `kSpanBytes` long.
 template <int kSpanBytes>
 BASE_HD constexpr std::uint32_t swizzled_offset(std::uint32_t row, std::uint32_t chunk) {
-  static_assert(kSpanBytes == 64 || kSpanBytes == 128);
-  const std::uint32_t permuted = kSpanBytes == 128 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3);
+  static_assert(kSpanBytes == 32 || kSpanBytes == 64 || kSpanBytes == 128);
+  const std::uint32_t permuted = kSpanBytes == 128  ? chunk ^ (row & 7)
+                                 : kSpanBytes == 64 ? chunk ^ ((row >> 1) & 3)
+                                                    : chunk ^ ((row >> 2) & 1);
   return row * kSpanBytes + permuted * 16;
 }
 
 // Descriptor of the tile that starts at shared address `address` (a multiple of 1024). Bits 0-13:
 // address / 16; 16-29: leading offset / 16, ignored for swizzled K-major tiles (1); 32-45: bytes
-// between 8-row blocks / 16; 62-63: swizzle (1: 128 bytes, 2: 64 bytes). Stepping along K adds
+// between 8-row blocks / 16; 62-63: swizzle (1: 128 bytes, 2: 64, 3: 32). Stepping along K adds
 // bytes / 16 to the address.
 template <int kSpanBytes>
 BASE_HD constexpr std::uint64_t wgmma_descriptor(std::uint32_t address) {
-  static_assert(kSpanBytes == 64 || kSpanBytes == 128);
+  static_assert(kSpanBytes == 32 || kSpanBytes == 64 || kSpanBytes == 128);
   return static_cast<std::uint64_t>((address & 0x3ffffu) >> 4) | std::uint64_t{1} << 16 |
          static_cast<std::uint64_t>(8 * kSpanBytes / 16) << 32 |
-         static_cast<std::uint64_t>(kSpanBytes == 128 ? 1 : 2) << 62;
+         static_cast<std::uint64_t>(kSpanBytes == 128  ? 1
+                                    : kSpanBytes == 64 ? 2
+                                                       : 3)
+             << 62;
 }
 
 // The same bytes read with rows as K: a tile of rows of 64 channels (128 bytes), `span_bytes`

@@ -1,5 +1,6 @@
 // WGMMA atoms: D[64, N] (fp32 registers) += A[64, K] * B[N, K]^T, both operands K-major in shared
-// memory, or, in the 16-bit types, both with rows of K: A[K, 64], B[K, N] (kIsMnMajor).
+// memory, or, in the 16-bit types, both with rows of K: A[K, 64], B[K, N] (kIsMnMajor). Of sums of
+// 8-bit products the tensor cores keep about 14 bits.
 //
 // Thread-value layout of D (thread t of the warpgroup, register v): row 16 * (t / 32) + t % 32 / 4
 // + 8 * (v / 2 % 2), column 8 * (v / 4) + 2 * (t % 4) + v % 2.
@@ -47,6 +48,8 @@ namespace gemm_core {
     WGMMA_ISSUE(n "k16", "bf16", count, a, b, p, ", 0, 0");                \
   else if constexpr (std::is_same_v<Element, base::bf16_t>)                \
     WGMMA_ISSUE(n "k16", "bf16", count, a, b, p, ", 1, 1");                \
+  else if constexpr (std::is_same_v<Element, base::e4m3_t>)                \
+    WGMMA_ISSUE(n "k32", "e4m3", count, a, b, p, "");                      \
   else                                                                     \
     WGMMA_ISSUE(n "k8", "tf32", count, a, b, p, "")
 
@@ -54,9 +57,9 @@ template <class Element_, int kN_, bool kIsMnMajor_ = false>
 struct Sm90Wgmma {
   using Element = Element_;
   static_assert(std::is_same_v<Element, base::half_t> || std::is_same_v<Element, base::bf16_t> ||
-                std::is_same_v<Element, base::tf32_t>);
+                std::is_same_v<Element, base::tf32_t> || std::is_same_v<Element, base::e4m3_t>);
   static constexpr bool kIsMnMajor = kIsMnMajor_;
-  static_assert(!kIsMnMajor || !std::is_same_v<Element, base::tf32_t>);
+  static_assert(!kIsMnMajor || sizeof(Element) == 2);
   static_assert(kN_ == 32 || kN_ == 64 || kN_ == 96 || kN_ == 128 || kN_ == 256);
   static constexpr int kM = 64, kN = kN_,
                        kK = 32 / static_cast<int>(sizeof(Element));  // 32 bytes of K

@@ -74,7 +74,7 @@ DType parse_dtype(std::string_view text) {
   static constexpr Alias kAliases[] = {
       {"fp64", DType::f64},  {"f64", DType::f64},   {"fp32", DType::f32}, {"f32", DType::f32},
       {"fp16", DType::f16},  {"f16", DType::f16},   {"half", DType::f16}, {"bf16", DType::bf16},
-      {"tf32", DType::tf32}, {"e4m3", DType::e4m3}, {"e5m2", DType::e5m2}};
+      {"tf32", DType::tf32}, {"e4m3", DType::e4m3}, {"fp8", DType::e4m3}, {"e5m2", DType::e5m2}};
   for (const auto& [alias, type] : kAliases) {
     if (text == alias) return type;
   }

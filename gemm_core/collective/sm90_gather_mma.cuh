@@ -7,6 +7,7 @@
 // them, and gathers run ahead across tiles.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/atom/sm90_descriptor.hpp"
@@ -18,7 +19,8 @@ namespace gemm_core {
 // What distinguishes one compiled instance from another.
 struct Sm90Tile {
   int m = 64, n = 64;  // rows and output channels of a tile
-  int span_k = 64;     // channels of one swizzled span: 64 or 128 bytes
+  int span_k = 64;     // channels of one swizzled span: 32, 64 or 128 bytes
+  int used_k = 0;      // of a span's channels, whole 32 bytes; 0: all. The rest costs memory alone
   int spans = 1;       // of a stage
   int stages = 3;
   int gather_warps = 2;
@@ -30,24 +32,44 @@ struct Sm90Tile {
   // The operand of the epilogue's addition is read when a tile begins, not when it ends; costs a
   // register for every four accumulators.
   bool reads_addend_early = false;
+  // Takes GatherOperand::own; costs the gather warps a few registers.
+  bool takes_own_rows = false;
+  // f16: results and what is added to them may be e4m3, each as it likes. e4m3 always may.
+  bool mixes_narrow = false;
+
+  constexpr Sm90Tile variant(bool own_rows, bool narrow) const {
+    Sm90Tile tile = *this;
+    tile.takes_own_rows = own_rows;
+    tile.mixes_narrow = narrow;
+    return tile;
+  }
 };
 
 template <class Element_, Sm90Tile kTile>
 struct Sm90GatherConfig {
   using Element = Element_;
+  // Of results and of what is added to them, where they are not e4m3.
+  using Wide = std::conditional_t<sizeof(Element) == 1, base::half_t, Element>;
+  template <bool kOwnRows, bool kNarrow>
+  using Variant = Sm90GatherConfig<Element, kTile.variant(kOwnRows, kNarrow)>;
   using Mma = Sm90Wgmma<Element, kTile.n>;
   static constexpr int kTileM = kTile.m, kTileN = kTile.n, kSpanK = kTile.span_k;
+  static constexpr int kUsedK = kTile.used_k > 0 ? kTile.used_k : kSpanK;
   static constexpr int kSpans = kTile.spans, kStages = kTile.stages;
   static constexpr int kGatherWarps = kTile.gather_warps, kTeams = kTile.teams;
   static constexpr int kBlocksPerSm = kTile.blocks_per_sm;
   static constexpr bool kReleasesEarly = kTile.releases_early;
   static constexpr bool kReadsAddendEarly = kTile.reads_addend_early;
+  static constexpr bool kTakesOwnRows = kTile.takes_own_rows;
+  static constexpr bool kMixesNarrow = sizeof(Element) == 1 || kTile.mixes_narrow;
   static constexpr int kTeamWarps = kGatherWarps / kTeams;
-  static constexpr int kStageK = kSpanK * kSpans;
+  static constexpr int kStageK = kUsedK * kSpans;
 
   static constexpr int kConsumers = kTileM / kSlotGroup;  // warpgroups
   static constexpr int kThreads = kConsumers * 128 + kGatherWarps * 32;
   static constexpr int kSpanBytes = kSpanK * static_cast<int>(sizeof(Element));
+  static constexpr int kUsedBytes = kUsedK * static_cast<int>(sizeof(Element));
+  static_assert(kUsedBytes % 32 == 0 && kUsedBytes <= kSpanBytes);
   static constexpr int kSpanBytesA = kTileM * kSpanBytes, kSpanBytesB = kTileN * kSpanBytes;
   static constexpr int kStageBytesA = kSpans * kSpanBytesA, kStageBytesB = kSpans * kSpanBytesB;
   static constexpr int kStageBytes = kStageBytesA + kStageBytesB;
@@ -78,6 +100,7 @@ struct Sm90GatherConfig {
 // The tiles of one thread block.
 struct TileList {
   const TileRecord* records;
+  std::uint32_t own_tap = 0;  // bit of the tap that every group with rows has beside the map's
 
   __device__ __forceinline__ TileRecord operator[](int i) const {
     const int4 raw = __ldg(reinterpret_cast<const int4*>(records) + i);
@@ -86,15 +109,25 @@ struct TileList {
     record.masks[0] = static_cast<std::uint32_t>(raw.y);
     record.masks[1] = static_cast<std::uint32_t>(raw.z);
     record.flags = static_cast<std::uint32_t>(raw.w);
+    record.masks[0] |= record.masks[0] != 0 ? own_tap : 0;
+    record.masks[1] |= record.masks[1] != 0 ? own_tap : 0;
     return record;
   }
 };
 
-struct GatherOperand {
+struct GatheredRows {
   const char* input = nullptr;
-  std::uint32_t pitch = 0;                   // bytes between rows
-  std::uint32_t row_bytes = 0;               // input channels in bytes, a multiple of 16
-  int slices = 1;                            // stages a tap needs
+  std::uint32_t pitch = 0;      // bytes between rows
+  std::uint32_t row_bytes = 0;  // input channels in bytes, a multiple of 16
+  int slices = 1;               // stages a tap needs
+};
+
+struct GatherOperand : GatheredRows {
+  // Another matrix, of which each output row's own row is one more tap: the bit of its number (the
+  // taps of the map), 0 where there is none. For maps that give every row some tap.
+  GatheredRows own;
+  std::uint32_t own_tap = 0;
+  const std::int32_t* slot_rows = nullptr;   // GatherTable::rows
   const std::int32_t* neighbours = nullptr;  // of a GatherTable
   std::uint32_t neighbour_pitch = 0;         // taps * pitch < 2^31
   // The predecessor on the stream writes nothing that is gathered here (the outer planes' launch
@@ -149,6 +182,13 @@ struct Sm90GatherMma {
   static constexpr int kRowsPerLane = kRowsPerWarp / kRowLanes;
   static_assert(kRowsPerLane % 4 == 0 && kRowsPerWarp <= kSlotGroup);
 
+  static __device__ __forceinline__ bool is_own(const GatherOperand& operand, int tap) {
+    return Config::kTakesOwnRows && (operand.own_tap >> (tap & 31) & 1) != 0;
+  }
+  static __device__ __forceinline__ int slices_of(const GatherOperand& operand, int tap) {
+    return is_own(operand, tap) ? operand.own.slices : operand.slices;
+  }
+
   // Walks the steps of a list that fall to one team, one tile read ahead.
   struct Cursor {
     TileList tiles;
@@ -166,9 +206,9 @@ struct Sm90GatherMma {
 
     // Goes to the tap of the team's next step, which then is `slice` of `tap` of `tile`. False at
     // the end.
-    __device__ __forceinline__ bool advance(int slices) {
-      while (slice >= slices) {
-        slice -= slices;
+    __device__ __forceinline__ bool advance(const GatherOperand& operand) {
+      while (slice >= slices_of(operand, tap)) {
+        slice -= slices_of(operand, tap);
         while (left == 0 && tile.slot >= 0) {
           tile = next;
           left = tile.masks[0] | tile.masks[1];
@@ -192,20 +232,21 @@ struct Sm90GatherMma {
 
   __device__ __forceinline__ void fetch(const GatherOperand& operand, Cursor& cursor, int first_row,
                                         int group, Fetched& f) const {
-    if (!cursor.advance(operand.slices)) {
+    if (!cursor.advance(operand)) {
       f.tap = -1;
       return;
     }
     f.tap = cursor.tap;
     f.slice = cursor.slice;
-    cursor.slice +=
-        (operand.slices - f.slice + Config::kTeams - 1) / Config::kTeams * Config::kTeams;
+    cursor.slice += (slices_of(operand, f.tap) - f.slice + Config::kTeams - 1) / Config::kTeams *
+                    Config::kTeams;
     const std::uint32_t mine = group == 0 ? cursor.tile.masks[0] : cursor.tile.masks[1];
     f.active = Config::kConsumers == 1 || (mine >> f.tap & 1);
     if (f.active) {
-      const std::uint32_t at = static_cast<std::uint32_t>(f.tap) * operand.neighbour_pitch +
-                               static_cast<std::uint32_t>(cursor.tile.slot + first_row);
-      const int4* from = reinterpret_cast<const int4*>(operand.neighbours + at);
+      const auto slot = static_cast<std::uint32_t>(cursor.tile.slot + first_row);
+      const std::uint32_t at = static_cast<std::uint32_t>(f.tap) * operand.neighbour_pitch + slot;
+      const int4* from = reinterpret_cast<const int4*>(
+          is_own(operand, f.tap) ? operand.slot_rows + slot : operand.neighbours + at);
 #pragma unroll
       for (int i = 0; i < kRowsPerLane / 4; ++i) {
         const int4 four = __ldg(from + i);
@@ -217,8 +258,11 @@ struct Sm90GatherMma {
     }
   }
 
-  // Copies one slice of the lane's rows into the stage at `to`.
-  __device__ __forceinline__ void copy_rows(const GatherOperand& operand, const Fetched& f,
+  // Copies one slice of the lane's rows into the stage at `to`. Own rows are numbered as slots say,
+  // with bits beside the number; they must not be looked at before they are used, or the fetch
+  // waits.
+  template <bool kOwn>
+  __device__ __forceinline__ void copy_rows(const GatheredRows& operand, const Fetched& f,
                                             int slice, std::uint32_t to, std::uint32_t lane_offset,
                                             int chunk) const {
     const char* from[Config::kSpans];
@@ -227,13 +271,14 @@ struct Sm90GatherMma {
       // Past the last channel the weights are zero; the row's first span stands in for what is not
       // there.
       const std::uint32_t offset =
-          (slice * Config::kSpans + span) * Config::kSpanBytes + chunk * 16;
+          (slice * Config::kSpans + span) * Config::kUsedBytes + chunk * 16;
       from[span] = operand.input + (offset < operand.row_bytes ? offset : 0);
     }
 #pragma unroll
     for (int i = 0; i < kRowsPerLane; ++i) {
+      const int number = kOwn ? f.index[i] & kSlotRow : f.index[i];
       const std::uint64_t row =
-          static_cast<std::uint64_t>(static_cast<std::uint32_t>(f.index[i])) * operand.pitch;
+          static_cast<std::uint64_t>(static_cast<std::uint32_t>(number)) * operand.pitch;
       // The lane's first row is a multiple of kRowsPerLane, so the swizzle of row first + i is that
       // of the first xor that of i.
       constexpr int kSpanBytes = Config::kSpanBytes;
@@ -248,8 +293,8 @@ struct Sm90GatherMma {
   }
 
   __device__ __forceinline__ void gather(const TileList& tiles, const GatherOperand& operand,
-                                         const CUtensorMap* weights, int first_column, int warp,
-                                         int lane) const {
+                                         const CUtensorMap* weights, const CUtensorMap* own_weights,
+                                         int first_column, int warp, int lane) const {
     const int team = warp / Config::kTeamWarps;
     const int warp_row = warp % Config::kTeamWarps * kRowsPerWarp, group = warp_row / kSlotGroup;
     const int chunk = lane % kLanesPerRow;
@@ -260,25 +305,37 @@ struct Sm90GatherMma {
     at.parity = 1;
     at.advance(team);
 
-    const auto fill = [&](const Fetched& f) {
+    const auto fill_rows = [&]<bool kOwn>(const Fetched& f) {
+      const GatheredRows& rows = kOwn ? operand.own : operand;
+      const CUtensorMap* const map = kOwn ? own_weights : weights;
 #pragma unroll 1
-      for (int slice = f.slice; slice < operand.slices; slice += Config::kTeams) {
+      for (int slice = f.slice; slice < rows.slices; slice += Config::kTeams) {
         ptx::barrier_wait(empty(at.stage), at.parity);
         const std::uint32_t to = stages + at.stage * Config::kStageBytes;
         if (is_leader) {
           ptx::barrier_arrive_expect(full(at.stage), Config::kStageBytesB);
 #pragma unroll
           for (int span = 0; span < Config::kSpans; ++span) {
-            ptx::tma_load_3d(to + Config::kStageBytesA + span * Config::kSpanBytesB, weights,
-                             full(at.stage), (slice * Config::kSpans + span) * Config::kSpanK,
-                             f.tap, first_column);
+            ptx::tma_load_3d(to + Config::kStageBytesA + span * Config::kSpanBytesB, map,
+                             full(at.stage), (slice * Config::kSpans + span) * Config::kUsedK,
+                             kOwn ? 0 : f.tap, first_column);
           }
         }
         __syncwarp();
-        if (f.active) copy_rows(operand, f, slice, to, lane_offset, chunk);
+        if (f.active && chunk * 16 < Config::kUsedBytes)
+          copy_rows<kOwn>(rows, f, slice, to, lane_offset, chunk);
         ptx::barrier_arrive_after_copies(full(at.stage));
         at.advance(Config::kTeams);
       }
+    };
+    const auto fill = [&](const Fetched& f) {
+      if constexpr (Config::kTakesOwnRows) {
+        if (is_own(operand, f.tap)) {
+          fill_rows.template operator()<true>(f);
+          return;
+        }
+      }
+      fill_rows.template operator()<false>(f);
     };
 
     Cursor cursor(tiles, team, operand.slices);
@@ -302,8 +359,9 @@ struct Sm90GatherMma {
   }
 
   // acc = the tile's sum for the 64 rows of `group`; zeros where none of them has a tap.
-  __device__ __forceinline__ void multiply_tile(const TileRecord& tile, int slices, int group,
-                                                int lane, Position& at,
+  __device__ __forceinline__ void multiply_tile(const TileRecord& tile,
+                                                const GatherOperand& operand, int group, int lane,
+                                                Position& at,
                                                 float (&acc)[Mma::kAccumulators]) const {
     const std::uint64_t a =
         wgmma_descriptor<Config::kSpanBytes>(stages + group * kSlotGroup * Config::kSpanBytes);
@@ -312,7 +370,10 @@ struct Sm90GatherMma {
     const std::uint32_t mine = group == 0 ? tile.masks[0] : tile.masks[1];
     int accumulate = 0, in_flight = -1;  // the stage that the WGMMAs not waited for read
     while (left != 0) {
-      const bool active = Config::kConsumers == 1 || (mine & left & (0 - left)) != 0;
+      const std::uint32_t tap = left & (0 - left);
+      const bool active = Config::kConsumers == 1 || (mine & tap) != 0;
+      const bool is_own = Config::kTakesOwnRows && (tap & operand.own_tap) != 0;
+      const int slices = is_own ? operand.own.slices : operand.slices;
       left &= left - 1;
 #pragma unroll 1
       for (int slice = 0; slice < slices; ++slice) {
@@ -324,7 +385,7 @@ struct Sm90GatherMma {
 #pragma unroll
           for (int span = 0; span < Config::kSpans; ++span) {
 #pragma unroll
-            for (int k = 0; k < Config::kSpanK / Mma::kK; ++k) {
+            for (int k = 0; k < Config::kUsedK / Mma::kK; ++k) {
               Mma::issue(acc,
                          moved_descriptor(a, offset + span * (Config::kSpanBytesA >> 4) + 2 * k),
                          moved_descriptor(b, offset + span * (Config::kSpanBytesB >> 4) + 2 * k),

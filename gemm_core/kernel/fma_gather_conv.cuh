@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
   __syncthreads();
 
   if (warp >= kFirstGatherWarp) {
-    pipeline.gather(tiles, params.operand, &params.weights, first_column, warp - kFirstGatherWarp,
-                    lane);
+    pipeline.gather(tiles, params.operand, &params.weights, nullptr, first_column,
+                    warp - kFirstGatherWarp, lane);
     return;
   }
   const Mma mma{pipeline, memory + (pipeline.stages - begin), warp, lane};
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     mma.multiply_tile(tile, params.operand, position, acc);
     mma.join_splits(acc);
     int entries[kRows];
-    const std::int32_t* const rows = params.slot_rows + tile.slot + mma.row_lane() +
+    const std::int32_t* const rows = params.operand.slot_rows + tile.slot + mma.row_lane() +
                                      8 * kRows * (Config::kSplits == 2 ? mma.split() : 0);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) entries[r] = __ldg(rows + 8 * r);

@@ -7,10 +7,10 @@
 namespace gemm_core {
 
 struct Sm90GatherConvParams {
-  CUtensorMap weights;  // [cout][taps][cin], box kTileN x 1 x kSpanK, swizzled as a span
+  CUtensorMap weights;      // [cout][taps][cin], box kTileN x 1 x kSpanK, swizzled as a span
+  CUtensorMap own_weights;  // the same of the operand's own rows, which have one tap
   GatherOperand operand;
   TileSchedule schedule;
-  const std::int32_t* slot_rows = nullptr;  // GatherTable::rows
   StoreParams store;
 };
 
@@ -22,8 +22,9 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
   const Mma mma(ptx::shared_address(shared));
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_column = blockIdx.y * Config::kTileN;
-  const TileList tiles{params.schedule.records +
-                       blockIdx.x * static_cast<std::int64_t>(params.schedule.pitch)};
+  const TileList tiles{
+      params.schedule.records + blockIdx.x * static_cast<std::int64_t>(params.schedule.pitch),
+      Config::kTakesOwnRows ? params.operand.own_tap : 0};
   constexpr int kFirstGatherWarp = Config::kConsumers * 4;
 
   if (warp == kFirstGatherWarp && lane == 0) {
@@ -34,16 +35,17 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
 
   if (warp >= kFirstGatherWarp) {
     if constexpr (Config::kMovesRegisters) ptx::release_registers_to<Config::kGatherRegisters>();
-    mma.gather(tiles, params.operand, &params.weights, first_column, warp - kFirstGatherWarp, lane);
+    mma.gather(tiles, params.operand, &params.weights, &params.own_weights, first_column,
+               warp - kFirstGatherWarp, lane);
   } else {
     if constexpr (Config::kMovesRegisters) ptx::claim_registers_to<Config::kConsumerRegisters>();
     const int group = warp / 4;
     const int fragment_row = group * kSlotGroup + warp % 4 * 16 + lane / 4;
-    using Store = WgmmaStore<typename Config::Element, Config::kTileN>;
+    using Store = WgmmaStore<typename Config::Wide, Config::kTileN, Config::kMixesNarrow>;
     const Store store{params.store, first_column, lane};
     typename Store::Addend addend;
     const auto read_entries = [&](const TileRecord& tile, int(&entries)[2]) {
-      const std::int32_t* from = params.slot_rows + tile.slot + fragment_row;
+      const std::int32_t* from = params.operand.slot_rows + tile.slot + fragment_row;
       entries[0] = tile.slot >= 0 ? __ldg(from) : -1;
       entries[1] = tile.slot >= 0 ? __ldg(from + 8) : -1;
     };
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
       if constexpr (Config::kReadsAddendEarly) {
         if (!is_outer) store.read_addend(entries, addend);
       }
-      mma.multiply_tile(tile, params.operand.slices, group, lane, position, acc);
+      mma.multiply_tile(tile, params.operand, group, lane, position, acc);
       int next_entries[2];
       read_entries(next, next_entries);
 

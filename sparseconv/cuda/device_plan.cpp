@@ -1,8 +1,12 @@
 #include "sparseconv/cuda/device_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "sparseconv/cuda/plan_sets.hpp"
+#include "sparseconv/cuda/shortcut_plan.hpp"
 #include "sparseconv/cuda/voxel_steps.cuh"
 
 namespace sparseconv::cuda {
@@ -12,6 +16,10 @@ using Kind = PlanStep::Kind;
 
 std::int64_t rounded_up(std::int64_t channels, std::int64_t multiple) {
   return (channels + multiple - 1) / multiple * multiple;
+}
+
+base::DType wide_type(base::DType dtype) {
+  return dtype == base::DType::e4m3 ? base::DType::f16 : dtype;
 }
 
 // Values of a 16-byte chunk.
@@ -45,7 +53,8 @@ std::int64_t computed_channels(const PlanStep& step, const Plan& original) {
 
 // Zeros for output channels beyond the layer's and for input channels up to `cin`.
 gemm_core::cuda::ConvWeights upload_weights(const PlanStep& step, std::int64_t cout,
-                                            std::int64_t cin, base::DType dtype) {
+                                            std::int64_t cin, base::DType dtype,
+                                            std::span<const float> scale = {}) {
   const float* given = step.weight.data<float>();
   const std::int64_t channels = step.inputs[0].channels / step.groups, width = cin / step.groups;
   std::vector<float> values(static_cast<std::size_t>(cout * step.taps * width), 0.f);
@@ -56,7 +65,42 @@ gemm_core::cuda::ConvWeights upload_weights(const PlanStep& step, std::int64_t c
                                                .taps = step.taps,
                                                .cin = cin,
                                                .groups = step.groups,
-                                               .compute = dtype});
+                                               .compute = dtype},
+                                              scale);
+}
+
+float largest_magnitude(const float* values, std::int64_t count) {
+  float largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
+  return largest;
+}
+
+// Both matrices of a merged step (shortcut_plan.hpp), in 8 bits with common scales. `ratio`: scale
+// of the own rows over that of the map's.
+std::pair<gemm_core::cuda::ConvWeights, gemm_core::cuda::ConvWeights> upload_both(
+    const PlanStep& step, const base::Tensor& own_weight, std::int64_t cout, float ratio,
+    base::DType dtype) {
+  const std::int64_t width = step.taps * step.inputs[0].channels,
+                     own_width = step.inputs[1].channels;
+  std::vector<float> own(static_cast<std::size_t>(cout * own_width), 0.f), scale;
+  std::transform(own_weight.data<float>(), own_weight.data<float>() + own_weight.numel(),
+                 own.begin(), [&](float v) { return v * ratio; });
+  for (std::int64_t row = 0; row < cout && dtype == base::DType::e4m3; ++row) {
+    const float largest =
+        row < step.weight.size(0)
+            ? std::max(largest_magnitude(step.weight.data<float>() + row * width, width),
+                       largest_magnitude(own.data() + row * own_width, own_width))
+            : 0.f;
+    scale.push_back(gemm_core::cuda::e4m3_scale(largest));
+  }
+  auto main = upload_weights(step, cout, step.inputs[0].channels, dtype, scale);
+  return {std::move(main), gemm_core::cuda::upload_conv_weights({.weight = own.data(),
+                                                                 .cout = cout,
+                                                                 .taps = 1,
+                                                                 .cin = own_width,
+                                                                 .groups = 1,
+                                                                 .compute = dtype},
+                                                                scale)};
 }
 
 gemm_core::Epilogue epilogue_of(const PlanStep& step, std::int64_t channels,
@@ -104,40 +148,72 @@ std::int64_t padded_input_channels(const Plan& original, base::DType dtype, bool
 
 }  // namespace
 
-DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options)
+DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
+                       std::span<const float> largest)
     : plan(p),
       device(options.device.index),
-      dtype(options.dtype),
-      storage(options.dtype == base::DType::tf32 ? base::DType::f32 : options.dtype),
+      dtype(wide_type(options.dtype)),
+      storage(dtype == base::DType::tf32 ? base::DType::f32 : dtype),
       caches_maps(options.cache_maps),
       label_output(options.label_output),
       row_bound(options.row_bound),
-      padded_input(
-          padded_input_channels(p, options.dtype, base::cuda::device_info(device).has_wgmma())) {
+      padded_input(padded_input_channels(p, dtype, base::cuda::device_info(device).has_wgmma())),
+      measures(options.dtype == base::DType::e4m3 && largest.empty()) {
   const auto& voxels = options.voxelize;
   if (voxels && !voxels->features.empty() &&
       voxels->features.size() <= static_cast<std::size_t>(kMaxFeatures)) {
     voxelize = voxels;
   }
-  for (PlanBuffer& buffer : plan.buffers) buffer.channels = rounded_up(buffer.channels, 8);
-  for (const PlanStep& step : plan.steps) {
+  const bool has_tiles = base::cuda::device_info(device).has_wgmma() &&
+                         (dtype == base::DType::f16 || dtype == base::DType::bf16);
+  if (has_tiles) merge_shortcuts(plan);
+  if (!largest.empty()) choose_narrow_buffers(plan);
+  const std::vector<float> scales =
+      largest.empty() ? std::vector<float>{} : narrow_scales(plan, largest);
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b)
+    plan.buffers[b].channels = rounded_up(plan.buffers[b].channels, plan.is_narrow[b] ? 16 : 8);
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    const PlanStep& step = plan.steps[s];
+    const StepExtras& extras = plan.extras[s];
     const bool has_output = step.kind != Kind::to_dense;
     const std::int64_t channels = has_output ? computed_channels(step, p) : 0;
     weights.emplace_back();
+    own_weights.emplace_back();
+    if (extras.is_absorbed) {
+      epilogues.emplace_back();
+      continue;
+    }
+    if (extras.own_weight.defined()) {
+      const auto scale_of = [&](const PlanSlice& slice) {
+        return scales.empty() ? 1.f : scales[static_cast<std::size_t>(slice.buffer)];
+      };
+      std::tie(weights.back(), own_weights.back()) =
+          upload_both(step, extras.own_weight, channels,
+                      scale_of(step.inputs[1]) / scale_of(step.inputs[0]), compute_of(step));
+    } else if (step.kind == Kind::convolution) {
+      const bool is_padded = reads_padded_input(step) && step.groups == 1;
+      weights.back() = upload_weights(
+          step, channels, is_padded ? padded_input : step.inputs[0].channels, compute_of(step));
+    }
+    if (!scales.empty()) fold_scales(plan, s, scales, weights.back().scale);
     epilogues.push_back(epilogue_of(step, channels, constants));
-    if (step.kind != Kind::convolution) continue;
-    const bool is_padded = reads_padded_input(step) && step.groups == 1;
-    weights.back() =
-        upload_weights(step, channels, is_padded ? padded_input : step.inputs[0].channels, dtype);
   }
   PlanSets sets(plan);
   set_of_level = std::move(sets.set_of_level);
   levels_of_sets = std::move(sets.levels_of_sets);
 }
 
+Plan DevicePlan::in_bytes() const {
+  Plan bytes = plan;
+  for (std::size_t b = 0; b < bytes.buffers.size(); ++b)
+    bytes.buffers[b].channels *= base::bytes(plan.is_narrow[b] ? base::DType::e4m3 : storage);
+  return bytes;
+}
+
 std::int64_t DevicePlan::weight_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& w : weights) bytes += static_cast<std::int64_t>(w.data.nbytes());
+  for (const auto& w : own_weights) bytes += static_cast<std::int64_t>(w.data.nbytes());
   for (const auto& c : constants) bytes += static_cast<std::int64_t>(c.nbytes());
   return bytes;
 }

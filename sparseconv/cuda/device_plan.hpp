@@ -3,23 +3,28 @@
 // flight.
 #pragma once
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "gemm_core/device/cuda/gather_conv.hpp"
+#include "sparseconv/cuda/narrow_plan.hpp"
 #include "sparseconv/executor.hpp"
 
 namespace sparseconv::cuda {
 
 struct DevicePlan {
-  // Error for a plan with steps that this backend lacks, naming the node.
-  DevicePlan(const Plan& plan, const ExecutorOptions& options);
+  // Error for a plan with steps that this backend lacks, naming the node. `largest`: magnitudes of
+  // each step's output, where options.dtype is e4m3; without them everything stays in f16.
+  DevicePlan(const Plan& plan, const ExecutorOptions& options, std::span<const float> largest = {});
 
-  Plan plan;  // with the rows of every buffer padded to whole 16-byte chunks
+  DeviceSteps plan;  // with the rows of every buffer padded to whole 16-byte chunks
   int device;
-  base::DType dtype, storage;                         // storage: f32 for tf32
-  std::vector<gemm_core::cuda::ConvWeights> weights;  // of each step; empty where it has none
-  std::vector<gemm_core::Epilogue> epilogues;         // of each step, without operands of `add`
-  std::deque<base::cuda::Buffer<float>> constants;    // what epilogues point to
+  // Of everything but 8-bit buffers; f16 where 8 bits were asked for. storage: f32 for tf32.
+  base::DType dtype, storage;
+  std::vector<gemm_core::cuda::ConvWeights> weights;      // of each step; empty where it has none
+  std::vector<gemm_core::cuda::ConvWeights> own_weights;  // of each step, of StepExtras::own_weight
+  std::vector<gemm_core::Epilogue> epilogues;             // of each step, without operands of `add`
+  std::deque<base::cuda::Buffer<float>> constants;        // what epilogues point to
   bool caches_maps;
   int label_output;  // index into plan.outputs, or -1
   std::int64_t row_bound;
@@ -31,7 +36,18 @@ struct DevicePlan {
   // kernels; 0: they stand in the plan's buffer.
   std::int64_t padded_input = 0;
 
+  // For place_buffers: the plan with every buffer's row in bytes instead of channels.
+  Plan in_bytes() const;
+  // Frames run to learn the largest magnitudes of the steps' outputs.
+  bool measures = false;
+
   std::int64_t weight_bytes() const;
+  base::DType type_of(const PlanSlice& slice) const {
+    return plan.is_narrow[static_cast<std::size_t>(slice.buffer)] ? base::DType::e4m3 : storage;
+  }
+  base::DType compute_of(const PlanStep& step) const {
+    return multiplies_narrow(plan, step) ? base::DType::e4m3 : dtype;
+  }
   bool reads_padded_input(const PlanStep& step) const {
     return padded_input > 0 && step.kind == PlanStep::Kind::convolution &&
            step.inputs[0].buffer == plan.input.buffer;

@@ -1,5 +1,7 @@
 #include "sparseconv/executor.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "sparseconv/cuda/frame_runner.hpp"
@@ -9,12 +11,28 @@ namespace {
 
 // Frames that run at the same time, from several threads, each have a runner with its own stream
 // and memory. Frames beyond the bound of captured ones have runners of their own.
-class CudaExecutor final : public Executor {
+class CudaExecutor : public Executor {
  public:
-  CudaExecutor(const Plan& plan, const ExecutorOptions& options) : plan_(plan, options) {}
+  CudaExecutor(const Plan& plan, const ExecutorOptions& options,
+               std::span<const float> largest = {})
+      : plan_(plan, options, largest) {}
 
   void run(const FrameInput& input, FrameOutput& output) const override {
     with_runner(input.voxels.rows(), [&](cuda::FrameRunner& runner) { runner.run(input, output); });
+  }
+
+  // Of the runners that are idle.
+  std::vector<float> largest_magnitudes() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<float> largest(plan_.plan.steps.size(), 0.f);
+    for (const Runners* idle : {&idle_, &idle_large_}) {
+      for (const auto& runner : *idle) {
+        const auto of_runner = runner->largest_magnitudes();
+        std::transform(of_runner.begin(), of_runner.end(), largest.begin(), largest.begin(),
+                       [](float a, float b) { return std::max(a, b); });
+      }
+    }
+    return largest;
   }
 
   bool run_clouds(std::span<const io::Cloud* const> clouds, FrameOutput& output,
@@ -28,6 +46,16 @@ class CudaExecutor final : public Executor {
       is_done = runner.run_clouds(clouds, output, voxels);
     });
     return is_done;
+  }
+
+  // Gives back the memory of runners that are idle.
+  void forget_idle() const {
+    Runners freed;
+    const std::lock_guard lock(mutex_);
+    for (Runners* idle : {&idle_, &idle_large_}) {
+      for (auto& runner : *idle) freed.push_back(std::move(runner));
+      idle->clear();
+    }
   }
 
  private:
@@ -66,18 +94,65 @@ class CudaExecutor final : public Executor {
     return std::make_unique<cuda::FrameRunner>(plan_);
   }
 
-  void forget_idle() const {
-    Runners freed;
-    const std::lock_guard lock(mutex_);
-    for (Runners* idle : {&idle_, &idle_large_}) {
-      for (auto& runner : *idle) freed.push_back(std::move(runner));
-      idle->clear();
-    }
-  }
-
   const cuda::DevicePlan plan_;
   mutable std::mutex mutex_;
   mutable Runners idle_, idle_large_;
+};
+
+// 8-bit inference: the first frame that has rows runs twice, in f16 to learn the magnitudes of all
+// values, then as all later ones will.
+class NarrowExecutor final : public Executor {
+ public:
+  NarrowExecutor(const Plan& plan, const ExecutorOptions& options)
+      : plan_(plan),
+        options_(options),
+        calibration_(options.calibration ? options.calibration : std::make_shared<Calibration>()),
+        wide_(std::make_unique<CudaExecutor>(plan_, options)) {}
+
+  void run(const FrameInput& input, FrameOutput& output) const override {
+    executor_for([&](const Executor& wide) {
+      FrameOutput ignored;
+      wide.run(input, ignored);
+      return true;
+    }).run(input, output);
+  }
+
+  bool run_clouds(std::span<const io::Cloud* const> clouds, FrameOutput& output,
+                  CloudVoxels& voxels) const override {
+    return executor_for([&](const Executor& wide) {
+             FrameOutput ignored;
+             CloudVoxels ignored_voxels;
+             return wide.run_clouds(clouds, ignored, ignored_voxels);
+           })
+        .run_clouds(clouds, output, voxels);
+  }
+
+ private:
+  // The one in 8 bits; that in f16 where `measure` ran nothing or a frame of zeros.
+  template <class Measure>
+  const Executor& executor_for(const Measure& measure) const {
+    if (const Executor* ready = ready_.load()) return *ready;
+    const std::lock_guard lock(calibration_->mutex);
+    if (const Executor* ready = ready_.load()) return *ready;
+    const base::cuda::DeviceGuard device(options_.device.index);
+    if (calibration_->largest.empty()) {
+      if (!measure(*wide_)) return *wide_;
+      auto largest = wide_->largest_magnitudes();
+      if (*std::max_element(largest.begin(), largest.end()) == 0) return *wide_;
+      calibration_->largest = std::move(largest);
+    }
+    wide_->forget_idle();
+    narrow_ = std::make_unique<CudaExecutor>(plan_, options_, calibration_->largest);
+    ready_.store(narrow_.get());
+    return *narrow_;
+  }
+
+  const Plan plan_;  // holds on to the weights
+  const ExecutorOptions options_;
+  const std::shared_ptr<Calibration> calibration_;
+  const std::unique_ptr<CudaExecutor> wide_;
+  mutable std::unique_ptr<CudaExecutor> narrow_;
+  mutable std::atomic<const Executor*> ready_{nullptr};
 };
 
 }  // namespace
@@ -91,6 +166,13 @@ std::unique_ptr<Executor> make_cuda_executor(const Plan& plan, const ExecutorOpt
   cuda::check_kernels_run_on(options.device.index);
   if (options.memory_limit > 0)
     base::cuda::limit_memory(options.device.index, options.memory_limit);
+  if (options.dtype == base::DType::e4m3) {
+    const auto& info = base::cuda::device_info(options.device.index);
+    ENSURE(info.has_wgmma(), "device ", base::to_string(options.device), " is sm_", info.major,
+           info.minor, ": fp8 needs sm_90");
+    ENSURE(!plan.steps.empty(), "fp8: the plan has no steps");
+    return std::make_unique<NarrowExecutor>(plan, options);
+  }
   return std::make_unique<CudaExecutor>(plan, options);
 }
 

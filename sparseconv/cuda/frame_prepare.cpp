@@ -19,6 +19,9 @@ void FrameRunner::prepare(const FrameShape& shape) {
   tables_.clear();
   outputs_.clear();
   const auto choices = choose_layers();
+  // Orders of rows follow the size of the batch.
+  if (maps_ && maps_batch_size_ != shape_.batch_size) maps_.reset();
+  maps_batch_size_ = shape_.batch_size;
   if (!maps_) maps_.emplace(make_spec(choices));
   FrameCapacity capacity;
   for (const int level : device_plan_.levels_of_sets)
@@ -41,6 +44,7 @@ void FrameRunner::prepare(const FrameShape& shape) {
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     try {
       steps_.push_back(prepare_step(s, choices[s]));
+      if (device_plan_.measures) steps_.back() = measured(s, std::move(steps_.back()));
     } catch (const base::cuda::OutOfMemory&) {
       throw;
     } catch (const base::Error& error) {
@@ -63,8 +67,7 @@ void FrameRunner::prepare(const FrameShape& shape) {
 }
 
 void FrameRunner::prepare_memory(const std::vector<LayerChoice>& choices) {
-  place_buffers(plan_, shape_.rows, static_cast<int>(base::bytes(device_plan_.storage)),
-                placement_);
+  place_buffers(bytes_plan_, shape_.rows, 1, placement_);
   make_room(arena_, at(placement_.bytes));
   const std::int64_t rows = shape_.rows[0];
   if (device_plan_.padded_input > 0) {
@@ -104,6 +107,10 @@ void FrameRunner::prepare_memory(const std::vector<LayerChoice>& choices) {
     const auto labels = at(shape_.has_points ? shape_.points : rows);
     make_room(classes_, labels);
     make_room(host_classes_, labels);
+  }
+  if (device_plan_.measures) {
+    make_room(largest_, plan_.steps.size());
+    CUDA_CHECK(cudaMemsetAsync(largest_.data(), 0, largest_.nbytes(), stream_.get()));
   }
   make_room(batch_rows_, at(shape_.batch_size));
   make_room(host_batch_rows_, at(shape_.batch_size));

@@ -11,6 +11,7 @@ namespace sparseconv::cuda {
 FrameRunner::FrameRunner(const DevicePlan& device_plan)
     : device_plan_(device_plan),
       plan_(device_plan.plan),
+      bytes_plan_(device_plan.in_bytes()),
       stream_(base::cuda::Stream::create()),
       begin_(base::cuda::Event::create()),
       after_maps_(base::cuda::Event::create()),

@@ -47,6 +47,8 @@ class FrameRunner {
   // Executor::run_clouds.
   bool run_clouds(std::span<const io::Cloud* const> clouds, FrameOutput& output,
                   CloudVoxels& voxels);
+  // Of each step's output in the frames that ran, where the plan measures them.
+  std::vector<float> largest_magnitudes() const;
 
  private:
   // Where an output goes before it leaves the device.
@@ -98,6 +100,7 @@ class FrameRunner {
   // frame_steps.cpp
   Launch prepare_step(std::size_t index, const gemm_core::cuda::LayerChoice& choice);
   Launch prepare_convolution(std::size_t index, const gemm_core::cuda::LayerChoice& choice);
+  Launch measured(std::size_t index, Launch launch);
   Launch prepare_merge(std::size_t index);
   Launch prepare_devoxelize(std::size_t index);
   base::TensorView view(const PlanSlice& slice, std::int64_t channels = 0) const;
@@ -112,6 +115,7 @@ class FrameRunner {
 
   const DevicePlan& device_plan_;
   const Plan& plan_;
+  const Plan bytes_plan_;  // for the placement of buffers
   base::cuda::Stream stream_;
   base::cuda::Event begin_, after_maps_, after_network_;
 
@@ -120,10 +124,11 @@ class FrameRunner {
   RowBounds bounds_{plan_};
   bool is_roomy_ = false;  // bounds are far above what earlier frames had
   std::optional<FrameMaps> maps_;
+  std::int32_t maps_batch_size_ = 0;
   std::optional<DeviceVoxelizer> voxelizer_;
   Placement placement_;
   base::cuda::Buffer<std::uint8_t> arena_, padded_input_;
-  base::cuda::Buffer<float> partials_;
+  base::cuda::Buffer<float> partials_, largest_;
   ProductTables tables_;
   base::cuda::Buffer<Blend> blends_;  // of one step at a time
   std::vector<Launch> steps_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sparseconv/cuda/frame_runner.hpp"
+#include "sparseconv/cuda/magnitudes.hpp"
 #include "sparseconv/cuda/room.hpp"
 
 namespace sparseconv::cuda {
@@ -16,6 +17,7 @@ using Kind = PlanStep::Kind;
 
 FrameRunner::Launch FrameRunner::prepare_step(std::size_t index, const LayerChoice& choice) {
   const PlanStep& step = plan_.steps[index];
+  if (device_plan_.plan.extras[index].is_absorbed) return [](cudaStream_t) {};
   const base::ConstTensorView input = constant(view(step.inputs[0]));
   const int level = step.input_level;
   if (step.kind == Kind::convolution) return prepare_convolution(index, choice);
@@ -61,9 +63,14 @@ FrameRunner::Launch FrameRunner::prepare_convolution(std::size_t index, const La
   a.input = constant(view(step.inputs[0], a.weights->cin));
   a.output = view(step.output, a.weights->cout);
   a.epilogue = epilogue(index);
+  a.aux_factors = device_plan_.plan.extras[index].factors;
   const RowCount rows = rows_of(step.output_level);
   a.row_count = rows.count;
   a.overlap = true;
+  if (device_plan_.plan.extras[index].own_weight.defined()) {
+    a.own_weights = &device_plan_.own_weights[index];
+    a.own_input = constant(view(step.inputs[1]));
+  }
   if (choice.instance != nullptr) {
     a.instance = choice.instance;
     const int level = step.output_level;
@@ -82,6 +89,25 @@ FrameRunner::Launch FrameRunner::prepare_convolution(std::size_t index, const La
   }
   auto conv = std::make_shared<GatherConv>(a);
   return [conv](cudaStream_t stream) { conv->run(stream); };
+}
+
+// The step, and then the largest magnitude of what it wrote.
+FrameRunner::Launch FrameRunner::measured(std::size_t index, Launch launch) {
+  const PlanStep& step = plan_.steps[index];
+  if (step.kind == Kind::to_dense || device_plan_.plan.extras[index].is_absorbed) return launch;
+  return [launch = std::move(launch), output = constant(view(step.output)),
+          rows = rows_of(step.output_level), to = largest_.data() + index](cudaStream_t stream) {
+    launch(stream);
+    find_largest(output, rows, to, stream);
+  };
+}
+
+std::vector<float> FrameRunner::largest_magnitudes() const {
+  std::vector<float> largest(largest_.size());
+  CUDA_CHECK(cudaMemcpyAsync(largest.data(), largest_.data(), largest_.nbytes(),
+                             cudaMemcpyDeviceToHost, stream_.get()));
+  stream_.synchronize();
+  return largest;
 }
 
 FrameRunner::Launch FrameRunner::prepare_merge(std::size_t index) {
@@ -127,7 +153,7 @@ FrameRunner::Launch FrameRunner::prepare_devoxelize(std::size_t index) {
 
 base::TensorView FrameRunner::view(const PlanSlice& slice, std::int64_t channels) const {
   const PlanBuffer& buffer = plan_.buffers[at(slice.buffer)];
-  const base::DType storage = device_plan_.storage;
+  const base::DType storage = device_plan_.type_of(slice);
   const base::Device device{base::Device::Kind::cuda, device_plan_.device};
   const std::int64_t rows = shape_.rows[at(buffer.level)];
   const std::int64_t width = channels > 0 ? channels : slice.channels;

@@ -1,8 +1,10 @@
 #include "sparseconv/cuda/step_kernels.hpp"
 
 #include <limits>
+#include <type_traits>
 
 #include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/base/fast_divmod.hpp"
 #include "gemm_core/device/cuda/lower_epilogue.hpp"
 #include "sparseconv/cuda/row_kernels.cuh"
 
@@ -12,18 +14,61 @@ namespace {
 using gemm_core::DeviceEpilogue;
 using Kind = PlanStep::Kind;
 
-template <class In, class Out>
-__global__ void elementwise_rows(Matrix from, Matrix to, RowCount rows,
-                                 const __grid_constant__ DeviceEpilogue epilogue) {
-  wait_and_go_on();
-  const std::int64_t items = rows_of(rows) * to.channels;
-  for (std::int64_t i = first_item(); i < items; i += item_step()) {
-    const std::int64_t row = i / to.channels;
-    const auto column = static_cast<int>(i % to.channels);
-    const float v = DeviceElement<In>::load(from.data, row * from.pitch + column);
-    DeviceElement<Out>::store(to.data, row * to.pitch + column,
-                              gemm_core::apply_epilogue<Out>(epilogue, v, row, column));
+// `kWidth` neighbouring values; four where they start at a multiple of four.
+template <class T, int kWidth>
+__device__ __forceinline__ void load_piece(const void* data, std::int64_t at, float (&v)[kWidth]) {
+  if constexpr (kWidth == 1) {
+    v[0] = DeviceElement<T>::load(data, at);
+  } else if constexpr (sizeof(T) == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(static_cast<const float*>(data) + at);
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+  } else {
+    const uint2 four =
+        *reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(data) + at);
+    const float2 low = DeviceElement<T>::unpack(four.x), high = DeviceElement<T>::unpack(four.y);
+    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
   }
+}
+template <class T, int kWidth>
+__device__ __forceinline__ void store_piece(void* data, std::int64_t at, const float (&v)[kWidth]) {
+  if constexpr (kWidth == 1) {
+    DeviceElement<T>::store(data, at, v[0]);
+  } else if constexpr (std::is_same_v<T, float>) {
+    *reinterpret_cast<float4*>(static_cast<float*>(data) + at) =
+        make_float4(v[0], v[1], v[2], v[3]);
+  } else if constexpr (sizeof(T) == 4) {
+    for (int i = 0; i < 4; ++i) DeviceElement<T>::store(data, at + i, v[i]);
+  } else {
+    *reinterpret_cast<uint2*>(static_cast<std::uint16_t*>(data) + at) =
+        make_uint2(DeviceElement<T>::pack(v[0], v[1]), DeviceElement<T>::pack(v[2], v[3]));
+  }
+}
+
+// `pieces`: of a row. Rows times pieces are below 2^32 where `is_short`.
+template <class In, class Out, int kWidth>
+__global__ void elementwise_rows(Matrix from, Matrix to, RowCount rows, base::FastDivMod pieces,
+                                 bool is_short, const __grid_constant__ DeviceEpilogue epilogue) {
+  wait_and_go_on();
+  const std::int64_t items = rows_of(rows) * pieces.divisor();
+  for (std::int64_t i = first_item(); i < items; i += item_step()) {
+    const auto [quotient, remainder] = pieces(static_cast<std::uint32_t>(i));
+    const std::int64_t row = is_short ? quotient : i / pieces.divisor();
+    const int column = kWidth * static_cast<int>(is_short ? remainder : i % pieces.divisor());
+    float v[kWidth];
+    load_piece<In>(from.data, row * from.pitch + column, v);
+#pragma unroll
+    for (int c = 0; c < kWidth; ++c)
+      v[c] = gemm_core::apply_epilogue<Out>(epilogue, v[c], row, column + c);
+    store_piece<Out>(to.data, row * to.pitch + column, v);
+  }
+}
+
+template <class View>
+bool has_fours(const View& v) {
+  return v.shape[1] % 4 == 0 && v.stride[0] % 4 == 0 &&
+         reinterpret_cast<std::uintptr_t>(v.data) %
+                 static_cast<std::size_t>(4 * base::bytes(v.dtype)) ==
+             0;
 }
 
 template <class In, class Out>
@@ -163,11 +208,20 @@ void elementwise(const base::ConstTensorView& input, const gemm_core::Epilogue& 
                  const Destination& output, const RowCount& rows, cudaStream_t stream) {
   const DeviceEpilogue lowered = gemm_core::cuda::lower_epilogue(epilogue, output.view);
   visit_types(input.dtype, output, "elementwise", [&]<class In, class Out>() {
-    base::cuda::launch(elementwise_rows<In, Out>,
-                       {.grid = blocks_for(rows.bound * output.view.shape[1]),
-                        .block = dim3(kThreads),
-                        .overlap = true},
-                       stream, matrix(input), matrix(output.view), rows, lowered);
+    const auto run = [&]<int kWidth>() {
+      const std::int64_t pieces = output.view.shape[1] / kWidth;
+      if (pieces == 0) return;
+      base::cuda::launch(
+          elementwise_rows<In, Out, kWidth>,
+          {.grid = blocks_for(rows.bound * pieces), .block = dim3(kThreads), .overlap = true},
+          stream, matrix(input), matrix(output.view), rows,
+          base::FastDivMod(static_cast<std::uint32_t>(pieces)),
+          rows.bound * pieces < std::int64_t{1} << 32, lowered);
+    };
+    if (has_fours(input) && has_fours(output.view))
+      run.template operator()<4>();
+    else
+      run.template operator()<1>();
   });
 }
 

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <type_traits>
+
+#include "gemm_core/base/convert.hpp"
 
 namespace cuda_tests {
 namespace {
@@ -13,14 +16,23 @@ using base::DType;
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 DType storage(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
+template <class T>
+T rounded(float v) {
+  if constexpr (std::is_same_v<T, base::e4m3_t>)
+    return base::convert<T>(v);
+  else
+    return T(v);
+}
+
 // Values that the type holds exactly, so that the oracle sees what the device sees.
 std::vector<float> rounded_values(std::int64_t count, DType dtype, std::mt19937& random,
                                   float deviation) {
   std::normal_distribution<float> normal(0, deviation);
   std::vector<float> values(index(count));
-  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t>(dtype, "test", [&]<class T>() {
-    for (float& v : values) v = static_cast<float>(T(normal(random)));
-  });
+  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t, base::e4m3_t>(
+      dtype, "test", [&]<class T>() {
+        for (float& v : values) v = static_cast<float>(rounded<T>(normal(random)));
+      });
   return values;
 }
 
@@ -28,10 +40,11 @@ base::cuda::Buffer<std::uint8_t> to_device(const std::vector<float>& values, DTy
   base::cuda::Buffer<std::uint8_t> buffer(
       index(base::bytes(storage(dtype), static_cast<std::int64_t>(values.size()))));
   std::vector<std::uint8_t> host(buffer.size());
-  base::visit_dtype<float, base::half_t, base::bf16_t>(storage(dtype), "test", [&]<class T>() {
-    for (std::size_t i = 0; i < values.size(); ++i)
-      reinterpret_cast<T*>(host.data())[i] = T(values[i]);
-  });
+  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+      storage(dtype), "test", [&]<class T>() {
+        for (std::size_t i = 0; i < values.size(); ++i)
+          reinterpret_cast<T*>(host.data())[i] = rounded<T>(values[i]);
+      });
   if (!host.empty())
     CUDA_CHECK(cudaMemcpy(buffer.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
   return buffer;
@@ -66,6 +79,13 @@ double activated(double v, gemm_core::Activation activation) {
   return v;
 }
 
+// Half the distance between neighbouring values of e4m3 around v: 3 bits behind the leading one,
+// which stands for 2^-6 at least.
+double half_step_of_e4m3(double v) {
+  const int exponent = std::max(-6, v == 0 ? -6 : std::ilogb(v));
+  return std::ldexp(1.0, exponent - 4);
+}
+
 }  // namespace
 
 double tolerance(DType dtype) {
@@ -76,6 +96,8 @@ double tolerance(DType dtype) {
       return 1e-3;  // 2^-11 of the stored value and truncated products nowhere: operands are exact
     case DType::f16:
       return 1e-3;
+    case DType::e4m3:
+      return 2e-3;  // tensor cores keep about 14 bits of sums of 8-bit products
     default:
       return 8e-3;  // bf16: 2^-9
   }
@@ -88,7 +110,10 @@ ConvProblem::ConvProblem(const ConvCase& conv, const HostMap& map, unsigned seed
   const auto x = rounded_values(std::int64_t{map.inputs} * conv.cin, conv.dtype, random, 1);
   const auto w = rounded_values(std::int64_t{conv.cout} * map.taps * group_cin, conv.dtype, random,
                                 1 / std::sqrt(static_cast<float>(group_cin)));
-  const auto residual = rounded_values(std::int64_t{map.rows} * conv.cout, conv.dtype, random, 1);
+  const auto own = rounded_values(std::int64_t{map.rows} * conv.own_cin, conv.dtype, random, 1),
+             own_w =
+                 rounded_values(std::int64_t{conv.cout} * conv.own_cin, conv.dtype, random, 0.5f);
+  const auto residual = rounded_values(std::int64_t{map.rows} * conv.cout, conv.added(), random, 1);
   const auto scale = rounded_values(conv.cout, DType::f32, random, 1),
              shift = rounded_values(conv.cout, DType::f32, random, 1);
 
@@ -106,45 +131,83 @@ ConvProblem::ConvProblem(const ConvCase& conv, const HostMap& map, unsigned seed
         expected_[index(std::int64_t{r} * conv.cout + co)] += sum;
       }
     }
+    for (int co = 0; co < conv.cout; ++co) {
+      double& sum = expected_[index(std::int64_t{r} * conv.cout + co)];
+      for (int c = 0; c < conv.own_cin; ++c)
+        sum += static_cast<double>(own[index(std::int64_t{r} * conv.own_cin + c)]) *
+               own_w[index(std::int64_t{co} * conv.own_cin + c)];
+    }
   }
   for (std::size_t i = 0; i < expected_.size(); ++i) {
     const std::size_t co = i % index(conv.cout);
     double v = expected_[i];
     if (conv.scale_shift) v = v * scale[co] + shift[co];
-    if (conv.residual) v += residual[i];
+    if (conv.residual) v += static_cast<double>(conv.factor) * residual[i];
     expected_[i] = activated(v, conv.activation);
+    if (conv.stored() == DType::e4m3) expected_[i] = std::clamp(expected_[i], -448.0, 448.0);
   }
 
   input_ = to_device(x, conv.dtype);
-  residual_ = to_device(residual, conv.dtype);
+  residual_ = to_device(residual, conv.added());
   scale_ = copied(scale);
   shift_ = copied(shift);
   canonical_ = copied(map.table);
+  std::vector<float> common;  // scales that suit both weights
+  for (int co = 0; co < conv.cout && conv.own_cin > 0 && conv.dtype == DType::e4m3; ++co) {
+    float largest = 0;
+    const int width = map.taps * conv.cin;
+    for (int i = 0; i < width; ++i)
+      largest = std::max(largest, std::abs(w[index(std::int64_t{co} * width + i)]));
+    for (int i = 0; i < conv.own_cin; ++i)
+      largest = std::max(largest, std::abs(own_w[index(std::int64_t{co} * conv.own_cin + i)]));
+    common.push_back(gemm_core::cuda::e4m3_scale(largest));
+  }
   weights_ = gemm_core::cuda::upload_conv_weights({.weight = w.data(),
                                                    .cout = conv.cout,
                                                    .taps = map.taps,
                                                    .cin = conv.cin,
                                                    .groups = conv.groups,
-                                                   .compute = conv.dtype});
+                                                   .compute = conv.dtype},
+                                                  common);
+  if (conv.own_cin > 0) {
+    own_ = to_device(own, conv.dtype);
+    own_weights_ = gemm_core::cuda::upload_conv_weights({.weight = own_w.data(),
+                                                         .cout = conv.cout,
+                                                         .taps = 1,
+                                                         .cin = conv.own_cin,
+                                                         .groups = 1,
+                                                         .compute = conv.dtype},
+                                                        common);
+  }
+  weight_scale_ = copied(weights_.scale);
   output_ = base::cuda::Buffer<std::uint8_t>(
-      index(base::bytes(storage(conv.dtype), std::int64_t{map.rows} * width_)));
+      index(base::bytes(storage(conv.stored()), std::int64_t{map.rows} * width_)));
   poison_output();
 }
 
 gemm_core::cuda::GatherConvArguments ConvProblem::arguments() {
   const base::Device cuda{base::Device::Kind::cuda, 0};
-  const DType type = storage(conv_.dtype);
+  const DType type = storage(conv_.stored());
   gemm_core::cuda::GatherConvArguments a;
-  a.input = {input_.data(), type, cuda, {map_.inputs, conv_.cin}, {conv_.cin, 1}};
+  a.input = {input_.data(), storage(conv_.dtype), cuda, {map_.inputs, conv_.cin}, {conv_.cin, 1}};
   a.weights = &weights_;
   a.output = {output_.data() + base::bytes(type, conv_.output_offset),
               type,
               cuda,
               {map_.rows, conv_.cout},
               {width_, 1}};
+  if (conv_.own_cin > 0) {
+    a.own_weights = &own_weights_;
+    a.own_input = {
+        own_.data(), storage(conv_.dtype), cuda, {map_.rows, conv_.own_cin}, {conv_.own_cin, 1}};
+  }
+  if (weight_scale_.size() > 0) a.epilogue.scale_shift(weight_scale_.data(), nullptr);
   if (conv_.scale_shift) a.epilogue.scale_shift(scale_.data(), shift_.data());
-  if (conv_.residual)
-    a.epilogue.add({residual_.data(), type, cuda, {map_.rows, conv_.cout}, {conv_.cout, 1}});
+  if (conv_.residual) {
+    a.epilogue.add(
+        {residual_.data(), storage(conv_.added()), cuda, {map_.rows, conv_.cout}, {conv_.cout, 1}});
+    if (conv_.factor != 1) a.aux_factors = {conv_.factor};
+  }
   if (conv_.activation != gemm_core::Activation::identity)
     a.epilogue.activate(conv_.activation, 0.25f);
   return a;
@@ -160,8 +223,8 @@ std::vector<float> ConvProblem::output() const {
   if (!host.empty())
     CUDA_CHECK(cudaMemcpy(host.data(), output_.data(), host.size(), cudaMemcpyDeviceToHost));
   std::vector<float> values;
-  base::visit_dtype<float, base::half_t, base::bf16_t>(
-      storage(conv_.dtype), "test", [&]<class T>() {
+  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+      storage(conv_.stored()), "test", [&]<class T>() {
         const auto* stored = reinterpret_cast<const T*>(host.data());
         for (int r = 0; r < map_.rows; ++r) {
           for (int c = 0; c < conv_.cout; ++c) {
@@ -177,7 +240,7 @@ bool ConvProblem::is_outside_untouched() const {
   std::vector<std::uint8_t> host(output_.size());
   if (!host.empty())
     CUDA_CHECK(cudaMemcpy(host.data(), output_.data(), host.size(), cudaMemcpyDeviceToHost));
-  const std::int64_t bytes = base::bytes(storage(conv_.dtype));
+  const std::int64_t bytes = base::bytes(storage(conv_.stored()));
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(host.size()); ++i) {
     const std::int64_t column = i / bytes % width_;
     const bool is_inside =
@@ -190,7 +253,9 @@ bool ConvProblem::is_outside_untouched() const {
 double ConvProblem::worst_error(const std::vector<float>& values) const {
   double worst = 0, largest = 1e-30;
   for (std::size_t i = 0; i < expected_.size(); ++i) {
-    const double difference = std::abs(values[i] - expected_[i]);
+    double difference = std::abs(values[i] - expected_[i]);
+    if (conv_.stored() == DType::e4m3)
+      difference = std::max(difference - half_step_of_e4m3(expected_[i]), 0 * difference);
     worst = difference <= worst ? worst : difference;  // NaN stays
     largest = std::max(largest, std::abs(expected_[i]));
   }

@@ -15,6 +15,12 @@ struct ConvCase {
   bool scale_shift = false, residual = false;
   gemm_core::Activation activation = gemm_core::Activation::identity;
   int output_offset = 0, output_channels = 0;  // a slice of a wider output; 0: as wide as cout
+  // f64: as dtype.
+  base::DType output_type = base::DType::f64, residual_type = base::DType::f64;
+  float factor = 1;  // of the residual
+  int own_cin = 0;   // channels of a second input whose rows are one more tap; 0: none
+  base::DType stored() const { return output_type == base::DType::f64 ? dtype : output_type; }
+  base::DType added() const { return residual_type == base::DType::f64 ? dtype : residual_type; }
 };
 
 // How far a value may be from the exact one, as a share of the largest: the rounding of the stored
@@ -30,8 +36,8 @@ class ConvProblem {
   void poison_output();
   std::vector<float> output() const;  // [rows, cout]
   bool is_outside_untouched() const;  // columns beside the slice still hold the poison
-  double worst_error(
-      const std::vector<float>& values) const;  // largest difference / largest expected value
+  // Largest difference / largest expected value; of e4m3 results what goes beyond their rounding.
+  double worst_error(const std::vector<float>& values) const;
   const std::int32_t* canonical() const { return canonical_.data(); }
   int rows() const { return map_.rows; }
 
@@ -39,10 +45,10 @@ class ConvProblem {
   ConvCase conv_;
   const HostMap& map_;
   int width_;
-  base::cuda::Buffer<std::uint8_t> input_, output_, residual_;
-  base::cuda::Buffer<float> scale_, shift_;
+  base::cuda::Buffer<std::uint8_t> input_, own_, output_, residual_;
+  base::cuda::Buffer<float> scale_, shift_, weight_scale_;
   base::cuda::Buffer<std::int32_t> canonical_;
-  gemm_core::cuda::ConvWeights weights_;
+  gemm_core::cuda::ConvWeights weights_, own_weights_;
   std::vector<double> expected_;
 };
 

@@ -249,6 +249,21 @@ TEST(CudaExecutor, FramesOfChangingSizeAndEmptyFrames) {
   }
 }
 
+// Orders of rows and kernels follow the size of the batch.
+TEST(CudaExecutor, BatchesOfChangingSize) {
+  REQUIRE_DEVICE();
+  const Model model = network("minkunet18");
+  const Plan plan = make_plan(model);
+  const auto cpu = make_cpu_executor(plan, kCpu), gpu = make_cuda_executor(plan, cuda(DType::f16));
+  for (const int batches : {1, 3, 1, 2}) {
+    const SparseTensor input = scan(3000 * batches, batches, 4, static_cast<unsigned>(batches));
+    FrameOutput expected, output;
+    cpu->run({.voxels = input}, expected);
+    gpu->run({.voxels = input}, output);
+    expect_equal(output, expected, DType::f16, std::to_string(batches) + " entries");
+  }
+}
+
 TEST(CudaExecutor, GivesTheSameBitsFromSeveralThreads) {
   REQUIRE_DEVICE();
   const Model model = network("minkunet18", 0.5);

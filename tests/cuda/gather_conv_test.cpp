@@ -1,6 +1,8 @@
 // The convolution kernels against a plain loop in double.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/cuda/conv_case.hpp"
 #include "tests/cuda/require_device.hpp"
 
@@ -136,18 +138,93 @@ TEST(Sm90GatherConv, EveryInstanceIsRightInOneOrderAndInPlanes) {
     expect_instance_is_right(*instance, exact, map, false);
     expect_instance_is_right(*instance, exact, map, true);
     // Several slices, several blocks of columns, channels that fill neither.
-    const ConvCase ragged{.cin = instance->stage_k + 24,
-                          .cout = instance->tile_n + 40,
+    const bool has_bytes = instance->element == DType::e4m3;
+    const int chunk = has_bytes ? 16 : 8;
+    const ConvCase ragged{.cin = instance->stage_k + 3 * chunk,
+                          .cout = instance->tile_n + 5 * chunk,
                           .scale_shift = true,
                           .residual = true,
                           .activation = Activation::relu,
                           .output_offset = 16,
-                          .output_channels = instance->tile_n + 64};
+                          .output_channels = instance->tile_n + 128};
     expect_instance_is_right(*instance, ragged, map, false);
     expect_instance_is_right(*instance, ragged, map, true);
-    expect_instance_is_right(*instance, {.cin = 8, .cout = 8, .activation = Activation::leaky_relu},
-                             map, false);
+    expect_instance_is_right(
+        *instance, {.cin = chunk, .cout = chunk, .activation = Activation::leaky_relu}, map, false);
   }
+}
+
+// f16 and e4m3 products, results and residuals of either type, and sums beyond what e4m3 holds.
+TEST(Sm90GatherConv, MixesHalvesAndEightBits) {
+  REQUIRE_HOPPER();
+  const HostMap map = submanifold(600, {3, 3, 3}, 23);
+  for (const Sm90Instance* instance : gemm_core::cuda::sm90_instances()) {
+    if (instance->element != DType::f16 && instance->element != DType::e4m3) continue;
+    for (const DType output : {DType::f16, DType::e4m3}) {
+      for (const DType residual : {DType::f16, DType::e4m3}) {
+        const ConvCase conv{.cin = instance->stage_k,
+                            .cout = instance->tile_n + 16,
+                            .scale_shift = true,
+                            .residual = true,
+                            .activation = Activation::leaky_relu,
+                            .output_offset = 16,
+                            .output_channels = instance->tile_n + 48,
+                            .output_type = output,
+                            .residual_type = residual,
+                            .factor = output == residual ? 300.f : 0.25f};
+        expect_instance_is_right(*instance, conv, map, false);
+        expect_instance_is_right(*instance, conv, map, true);
+      }
+    }
+  }
+}
+
+// A second matrix whose rows are one more tap of their own output rows.
+TEST(Sm90GatherConv, TakesOwnRowsAsOneMoreTap) {
+  REQUIRE_HOPPER();
+  const HostMap k3 = submanifold(700, {3, 3, 3}, 25), flat = submanifold(400, {1, 3, 3}, 26);
+  int instances = 0;
+  for (const Sm90Instance* instance : gemm_core::cuda::sm90_instances()) {
+    if (instance->launch_own_rows == nullptr) continue;
+    ++instances;
+    for (const int own_cin : {16, instance->stage_k, 2 * instance->stage_k + 16}) {
+      const ConvCase conv{.cin = instance->stage_k,
+                          .cout = instance->tile_n + 16,
+                          .scale_shift = true,
+                          .activation = Activation::relu,
+                          .own_cin = own_cin};
+      expect_instance_is_right(*instance, conv, k3, false);
+      expect_instance_is_right(*instance, conv, k3, true);
+      expect_instance_is_right(*instance, conv, flat, false);
+    }
+  }
+  EXPECT_GE(instances, 10);
+}
+
+TEST(SimtGatherConv, StoresAndAddsEightBits) {
+  REQUIRE_DEVICE();
+  const HostMap map = submanifold(700, {3, 3, 3}, 24);
+  expect_simt_is_right({.cin = 5,
+                        .cout = 33,
+                        .dtype = DType::f16,
+                        .scale_shift = true,
+                        .residual = true,
+                        .output_offset = 3,
+                        .output_channels = 40,
+                        .output_type = DType::e4m3,
+                        .residual_type = DType::e4m3,
+                        .factor = 2},
+                       map);
+}
+
+TEST(E4m3Scale, IsTheSmallestPowerOfTwoThatFits) {
+  using gemm_core::cuda::e4m3_scale;
+  EXPECT_EQ(e4m3_scale(448), 1);
+  EXPECT_EQ(e4m3_scale(449), 2);
+  EXPECT_EQ(e4m3_scale(224), 0.5f);
+  EXPECT_EQ(e4m3_scale(7), 0.015625f);
+  EXPECT_EQ(e4m3_scale(0), 1);
+  EXPECT_EQ(e4m3_scale(std::numeric_limits<float>::infinity()), 1);
 }
 
 TEST(Sm90GatherConv, StridedInverseAndPointwiseMaps) {
@@ -169,7 +246,7 @@ TEST(Sm90GatherConv, OneTapOverEveryRow) {
     HostMap identity{1, rows, rows, {}};
     for (int i = 0; i < rows; ++i) identity.table.push_back(i);
     for (const Sm90Instance* instance : gemm_core::cuda::sm90_instances()) {
-      expect_instance_is_right(*instance, {.cin = 32, .cout = 40, .scale_shift = true}, identity,
+      expect_instance_is_right(*instance, {.cin = 32, .cout = 48, .scale_shift = true}, identity,
                                false);
     }
   }
@@ -242,8 +319,8 @@ TEST(Sm90GatherConv, OverlappingLaunchesSeeTheirPredecessorsResults) {
 }
 
 TEST(ChooseInstance, FindsOneOfTheLayersTypeForEveryShapeInWholeChunks) {
-  for (const DType compute : {DType::f16, DType::bf16, DType::tf32, DType::f32}) {
-    for (const std::int64_t cin : {8, 24, 32, 96, 128, 384}) {
+  for (const DType compute : {DType::f16, DType::bf16, DType::tf32, DType::f32, DType::e4m3}) {
+    for (const std::int64_t cin : {16, 48, 32, 96, 128, 384}) {
       for (const std::int64_t cout : {8, 16, 32, 64, 96, 128, 192, 256, 512}) {
         for (const std::int64_t rows : {0, 1, 3000, 9000, 50000, 100000}) {
           for (const std::int64_t taps : {1, 8, 27}) {

@@ -26,6 +26,7 @@ void expect_offsets_follow_the_swizzle(const layout::Swizzle& swizzle) {
 TEST(WgmmaOperand, ChunksStandWhereTheHardwareSwizzlePutsThem) {
   expect_offsets_follow_the_swizzle<128>(layout::Swizzle{3, 4, 3});
   expect_offsets_follow_the_swizzle<64>(layout::Swizzle{2, 4, 3});
+  expect_offsets_follow_the_swizzle<32>(layout::Swizzle{1, 4, 3});
 }
 
 TEST(WgmmaOperand, EightRowsOfOneChunkLieInDifferentBanks) {
@@ -47,6 +48,11 @@ TEST(WgmmaOperand, RowsOfALaneDifferByAnExclusiveOr) {
         EXPECT_EQ(swizzled_offset<128>(first + i, chunk),
                   (swizzled_offset<128>(first, chunk) ^ (swizzled_offset<128>(i, 0) - i * 128)) +
                       i * 128);
+        if (chunk < 2) {
+          EXPECT_EQ(
+              swizzled_offset<32>(first + i, chunk),
+              (swizzled_offset<32>(first, chunk) ^ (swizzled_offset<32>(i, 0) - i * 32)) + i * 32);
+        }
         if (chunk < 4) {
           EXPECT_EQ(
               swizzled_offset<64>(first + i, chunk),

@@ -1,8 +1,11 @@
 #include "gemm_core/device/cuda/gather_conv.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
+#include <type_traits>
 
+#include "gemm_core/base/convert.hpp"
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/device/cuda/lower_epilogue.hpp"
 #include "gemm_core/kernel/simt_gather_conv.cuh"
@@ -15,6 +18,8 @@ using base::DType;
 
 // tf32 is stored as float.
 DType storage(DType compute) { return compute == DType::tf32 ? DType::f32 : compute; }
+// Of results and of what is added to them, where they are not e4m3.
+DType wide(DType compute) { return compute == DType::e4m3 ? DType::f16 : storage(compute); }
 
 std::int64_t row_pitch(const base::ConstTensorView& v) { return v.stride[0]; }
 std::int64_t row_pitch(const base::TensorView& v) { return v.stride[0]; }
@@ -24,7 +29,7 @@ void check_matrix(const View& view, std::int64_t channels, DType type, const cha
   ENSURE(view.shape.rank() == 2 && view.shape[1] == channels, "gather_conv: ", operand,
          " has shape ", base::to_string(view.shape), ", expected ", channels, " channels");
   ENSURE(view.dtype == type, "gather_conv: ", operand, " holds ", base::name(view.dtype),
-         ", the weights compute in ", base::name(type));
+         ", expected ", base::name(type));
   ENSURE(view.device.is_cuda(), "gather_conv: ", operand, " is on ", base::to_string(view.device),
          ", expected a CUDA device");
   ENSURE(view.shape[1] <= 1 || view.stride[1] == 1, "gather_conv: ", operand,
@@ -37,12 +42,39 @@ bool is_aligned(const void* pointer, std::int64_t pitch, int element_bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 && pitch * element_bytes % 16 == 0;
 }
 
-bool is_epilogue_simple(const Epilogue& epilogue, int element_bytes) {
+int element_bytes(DType type) { return static_cast<int>(base::bytes(type)); }
+
+// What may stand where the wide type does.
+template <class View>
+DType wide_or_narrow(const View& view, DType type) {
+  return type == DType::f16 && view.dtype == DType::e4m3 ? DType::e4m3 : type;
+}
+
+bool is_epilogue_simple(const Epilogue& epilogue) {
   return std::all_of(epilogue.nodes.begin(), epilogue.nodes.end(), [&](const EpilogueNode& node) {
     return (node.kind != EpilogueNode::Kind::activate || is_piecewise_linear(node.activation)) &&
            (node.kind != EpilogueNode::Kind::add ||
-            is_aligned(node.aux.data, row_pitch(node.aux), element_bytes));
+            is_aligned(node.aux.data, row_pitch(node.aux), element_bytes(node.aux.dtype)));
   });
+}
+
+// f16 products with results or additions that only the kernel for 8 bits beside halves takes.
+bool is_mixed(const GatherConvArguments& a) {
+  if (a.weights->compute != DType::f16) return false;
+  return a.output.dtype != DType::f16 ||
+         std::any_of(a.aux_factors.begin(), a.aux_factors.end(), [](float f) { return f != 1; }) ||
+         std::any_of(a.epilogue.nodes.begin(), a.epilogue.nodes.end(),
+                     [](const EpilogueNode& node) {
+                       return node.kind == EpilogueNode::Kind::add && node.aux.dtype != DType::f16;
+                     });
+}
+
+// Smallest power of two by which `values` of e4m3 reach no further than its largest value. Powers
+// of two cost no precision, and equal weights have equal bits whatever stands beside them.
+float narrow_scale(const float* values, std::int64_t count) {
+  float largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
+  return e4m3_scale(largest);
 }
 
 // Weights as boxes of one tap, kTileN output channels and one span of input channels, written with
@@ -70,15 +102,18 @@ CUtensorMap weight_map(const ConvWeights& weights, const Sm90Instance& instance)
   const cuuint32_t box[3] = {static_cast<cuuint32_t>(instance.span_k), 1,
                              static_cast<cuuint32_t>(instance.tile_n)};
   const cuuint32_t steps[3] = {1, 1, 1};
-  const CUtensorMapDataType type = weights.compute == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                   : weights.compute == DType::bf16
-                                       ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+  const CUtensorMapDataType type =
+      weights.compute == DType::f16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+      : weights.compute == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+      : weights.compute == DType::e4m3 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                        : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   CUtensorMap map;
   const CUresult result =
       encode(&map, type, 3, const_cast<std::uint8_t*>(weights.data.data()), extents, strides, box,
              steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             instance.span_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+             instance.span_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+             : instance.span_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                         : CU_TENSOR_MAP_SWIZZLE_32B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   ENSURE(result == CUDA_SUCCESS, "gather_conv: cuTensorMapEncodeTiled fails with ",
          static_cast<int>(result), " for ", weights.cout, " x ", weights.taps, " x ", weights.cin,
@@ -88,10 +123,12 @@ CUtensorMap weight_map(const ConvWeights& weights, const Sm90Instance& instance)
 
 }  // namespace
 
-DeviceEpilogue lower_epilogue(const Epilogue& epilogue, const base::TensorView& output) {
+DeviceEpilogue lower_epilogue(const Epilogue& epilogue, const base::TensorView& output,
+                              std::span<const float> factors) {
   ENSURE(epilogue.nodes.size() <= DeviceEpilogue::kMaxNodes, "gather_conv: ", epilogue.nodes.size(),
          " epilogue nodes; at most ", int{DeviceEpilogue::kMaxNodes}, " are possible");
   DeviceEpilogue lowered;
+  std::size_t additions = 0;
   for (const EpilogueNode& node : epilogue.nodes) {
     DeviceEpilogueNode& to = lowered.node[lowered.count++];
     to.kind = node.kind;
@@ -102,15 +139,30 @@ DeviceEpilogue lower_epilogue(const Epilogue& epilogue, const base::TensorView& 
     to.scale = node.scale;
     to.shift = node.shift;
     if (node.kind == EpilogueNode::Kind::add) {
-      check_matrix(node.aux, output.shape[1], output.dtype, "epilogue operand");
+      const DType type = output.dtype == DType::e4m3 ? DType::f16 : output.dtype;
+      check_matrix(node.aux, output.shape[1], wide_or_narrow(node.aux, type), "epilogue operand");
+      if (!factors.empty()) {
+        ENSURE(additions < factors.size() && type == DType::f16, "gather_conv: ", factors.size(),
+               " factors of ", base::name(type), " operands");
+        to.factor = factors[additions++];
+      }
       to.aux = node.aux.data;
       to.aux_pitch = row_pitch(node.aux);
+      to.is_narrow = node.aux.dtype == DType::e4m3;
     }
   }
   return lowered;
 }
 
-ConvWeights upload_conv_weights(const ConvWeightsDesc& desc) {
+float e4m3_scale(float largest) {
+  constexpr float kLargest = 448;
+  if (!(largest > 0) || !std::isfinite(largest)) return 1;
+  int exponent = 0;
+  const float fraction = std::frexp(largest / kLargest, &exponent);  // in [0.5, 1)
+  return std::ldexp(1.f, std::max(-100, fraction == 0.5f ? exponent - 1 : exponent));
+}
+
+ConvWeights upload_conv_weights(const ConvWeightsDesc& desc, std::span<const float> scale) {
   ENSURE(desc.cout > 0 && desc.taps > 0 && desc.cin > 0 && desc.groups > 0 &&
              desc.cin % desc.groups == 0 && desc.cout % desc.groups == 0,
          "conv weights: ", desc.cout, " x ", desc.taps, " x ", desc.cin, " in ", desc.groups,
@@ -128,12 +180,27 @@ ConvWeights upload_conv_weights(const ConvWeightsDesc& desc) {
   w.pitch = (channels + per_chunk - 1) / per_chunk * per_chunk;
   std::vector<std::uint8_t> host(static_cast<std::size_t>(desc.cout * desc.taps * w.pitch * bytes),
                                  0);
-  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t>(
+  if (desc.compute == DType::e4m3 && !scale.empty()) {
+    ENSURE(static_cast<std::int64_t>(scale.size()) == desc.cout, "conv weights: ", scale.size(),
+           " scales for ", desc.cout, " output channels");
+    w.scale.assign(scale.begin(), scale.end());
+  } else if (desc.compute == DType::e4m3) {
+    for (std::int64_t row = 0; row < desc.cout; ++row)
+      w.scale.push_back(
+          narrow_scale(desc.weight + row * desc.taps * channels, desc.taps * channels));
+  }
+  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t, base::e4m3_t>(
       desc.compute, "conv weights", [&]<class T>() {
         auto* to = reinterpret_cast<T*>(host.data());
         for (std::int64_t i = 0; i < desc.cout * desc.taps; ++i) {
-          for (std::int64_t c = 0; c < channels; ++c)
-            to[i * w.pitch + c] = T(desc.weight[i * channels + c]);
+          for (std::int64_t c = 0; c < channels; ++c) {
+            const float value = desc.weight[i * channels + c];
+            if constexpr (std::is_same_v<T, base::e4m3_t>)
+              to[i * w.pitch + c] =
+                  base::convert<T>(value / w.scale[static_cast<std::size_t>(i / desc.taps)]);
+            else
+              to[i * w.pitch + c] = T(value);
+          }
         }
       });
   w.data = base::cuda::Buffer<std::uint8_t>(host.size());
@@ -143,20 +210,30 @@ ConvWeights upload_conv_weights(const ConvWeightsDesc& desc) {
 
 const char* why_not(const Sm90Instance& instance, const GatherConvArguments& a) {
   const ConvWeights& w = *a.weights;
-  const int bytes = static_cast<int>(base::bytes(storage(w.compute)));
+  const int bytes = element_bytes(storage(w.compute));
   if (instance.element != w.compute) return "the instance has another element type";
   if (w.groups != 1) return "groups";
   if (w.taps > kMaxMaskedTaps) return "more than 32 taps";
   if (w.cin * bytes % 16 != 0 || w.cout % 8 != 0) return "channels are no multiple of 16 bytes";
   if (!is_aligned(a.input.data, row_pitch(a.input), bytes))
     return "input rows are not aligned to 16 bytes";
-  if (!is_aligned(a.output.data, row_pitch(a.output), bytes))
+  if (!is_aligned(a.output.data, row_pitch(a.output), element_bytes(a.output.dtype)))
     return "output rows are not aligned to 16 bytes";
-  if (!is_epilogue_simple(a.epilogue, bytes)) return "an epilogue node needs the SIMT kernel";
+  if (!is_epilogue_simple(a.epilogue)) return "an epilogue node needs the SIMT kernel";
   if (a.table.neighbours == nullptr) return "no gather table";
   if (a.table.taps * a.table.capacity >= std::int64_t{1} << 31)
     return "the gather table has 2^31 entries or more";
   if (a.centre.tile != instance.tile_m) return "the schedule has another tile size";
+  if (a.own_weights == nullptr) return nullptr;
+  if (instance.launch_own_rows == nullptr) return "the instance takes no own rows";
+  if (is_mixed(a)) return "own rows of f16 beside 8-bit results or additions";
+  if (a.own_weights->compute != w.compute || a.own_weights->cout != w.cout ||
+      a.own_weights->taps != 1 || a.own_weights->groups != 1 || a.own_weights->scale != w.scale)
+    return "the weights of own rows do not suit those of the map";
+  if (w.taps >= kMaxMaskedTaps) return "no tap is left for own rows";
+  if (a.own_weights->cin * bytes % 16 != 0 ||
+      !is_aligned(a.own_input.data, row_pitch(a.own_input), bytes))
+    return "own rows are not aligned to 16 bytes";
   return nullptr;
 }
 
@@ -169,6 +246,7 @@ struct GatherConv::Impl {
   const Sm90Instance* instance = nullptr;
   std::optional<Sm90GatherConvParams> outer;
   Sm90GatherConvParams centre;
+  Sm90Instance::Launch launch_centre = nullptr;  // what leaves partial sums alone is plain
   int lists = 0, outer_lists = 0, column_blocks = 0;
   bool overlap = false;
 
@@ -181,10 +259,10 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   ENSURE(a.weights != nullptr, "gather_conv: no weights");
   const ConvWeights& w = *a.weights;
   check_matrix(a.input, w.cin, storage(w.compute), "input");
-  check_matrix(a.output, w.cout, storage(w.compute), "output");
+  check_matrix(a.output, w.cout, wide_or_narrow(a.output, wide(w.compute)), "output");
   ENSURE(a.output.shape[0] < kSlotRow, "gather_conv: ", a.output.shape[0], " output rows; at most ",
          int{kSlotRow}, " are possible");
-  const DeviceEpilogue epilogue = lower_epilogue(a.epilogue, a.output);
+  const DeviceEpilogue epilogue = lower_epilogue(a.epilogue, a.output, a.aux_factors);
   Impl& impl = *impl_;
   impl.overlap = a.overlap;
 
@@ -192,8 +270,12 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
     ENSURE(a.canonical != nullptr || a.table.neighbours != nullptr || w.taps == 1 ||
                a.output.shape[0] == 0,
            "gather_conv: ", w.taps, " taps and no neighbours");
+    ENSURE(a.own_weights == nullptr, "gather_conv: the SIMT kernel takes no own rows");
+    ENSURE(w.compute != DType::e4m3, "gather_conv: the SIMT kernel has no products of ",
+           base::name(w.compute));
     impl.element = w.compute;
     SimtGatherConvParams& p = impl.simt;
+    p.is_narrow = a.output.dtype == DType::e4m3;
     p.input = a.input.data;
     p.input_pitch = row_pitch(a.input);
     p.neighbours = a.canonical;
@@ -231,6 +313,9 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   const char* reason = why_not(instance, a);
   ENSURE(reason == nullptr, "gather_conv: ", instance.name, " cannot run this: ", reason);
   impl.instance = &instance;
+  impl.launch_centre = a.own_weights != nullptr ? instance.launch_own_rows
+                       : is_mixed(a)            ? instance.launch_mixed
+                                                : instance.launch;
   impl.column_blocks = static_cast<int>((w.cout + instance.tile_n - 1) / instance.tile_n);
   const auto bytes = static_cast<std::uint32_t>(base::bytes(storage(w.compute)));
   Sm90GatherConvParams& p = impl.centre;
@@ -239,9 +324,19 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   p.operand.pitch = static_cast<std::uint32_t>(row_pitch(a.input)) * bytes;
   p.operand.row_bytes = static_cast<std::uint32_t>(w.cin) * bytes;
   p.operand.slices = static_cast<int>((w.cin + instance.stage_k - 1) / instance.stage_k);
+  if (a.own_weights != nullptr) {
+    check_matrix(a.own_input, a.own_weights->cin, storage(w.compute), "own input");
+    const std::int64_t channels = a.own_weights->cin;
+    p.own_weights = weight_map(*a.own_weights, instance);
+    p.operand.own.input = static_cast<const char*>(a.own_input.data);
+    p.operand.own.pitch = static_cast<std::uint32_t>(row_pitch(a.own_input)) * bytes;
+    p.operand.own.row_bytes = static_cast<std::uint32_t>(channels) * bytes;
+    p.operand.own.slices = static_cast<int>((channels + instance.stage_k - 1) / instance.stage_k);
+    p.operand.own_tap = std::uint32_t{1} << w.taps;
+  }
   p.operand.neighbours = a.table.neighbours;
   p.operand.neighbour_pitch = static_cast<std::uint32_t>(a.table.capacity);
-  p.slot_rows = a.table.rows;
+  p.operand.slot_rows = a.table.rows;
   p.schedule = a.centre;
   p.store.output = a.output.data;
   p.store.output_pitch = row_pitch(a.output);
@@ -250,6 +345,7 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   p.store.partial_pitch = impl.column_blocks * instance.tile_n;
   p.store.partial_plane = a.output.shape[0] * p.store.partial_pitch;
   p.store.epilogue = epilogue;
+  p.store.is_narrow = a.output.dtype == DType::e4m3;
   for (int i = 0; i < epilogue.count && p.store.early_add < 0; ++i) {
     if (epilogue.node[i].kind == EpilogueNode::Kind::add) p.store.early_add = i;
   }
@@ -260,6 +356,7 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
            "gather_conv: the planes' schedule has another tile size");
     impl.outer = p;
     impl.outer->schedule = a.outer;
+    impl.outer->operand.own_tap = 0;
     impl.outer_lists = a.outer.lists;
     p.operand.input_is_older = true;
   }
@@ -282,8 +379,8 @@ void GatherConv::run(cudaStream_t stream) const {
   }
   if (impl.outer)
     impl.instance->launch(*impl.outer, impl.outer_lists, impl.column_blocks, impl.overlap, stream);
-  impl.instance->launch(impl.centre, impl.lists, impl.column_blocks,
-                        impl.overlap || impl.outer.has_value(), stream);
+  impl.launch_centre(impl.centre, impl.lists, impl.column_blocks,
+                     impl.overlap || impl.outer.has_value(), stream);
 }
 
 std::string GatherConv::kernel_name() const {

@@ -7,7 +7,9 @@
 //   conv.run(stream);
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/collective/gather_table.hpp"
@@ -22,15 +24,29 @@ struct ConvWeights {
   base::cuda::Buffer<std::uint8_t> data;
   std::int64_t cout = 0, taps = 1, cin = 0, groups = 1, pitch = 0;
   base::DType compute = base::DType::f32;
+  // e4m3: of each output channel, a power of two; `data` times it are the weights, and the epilogue
+  // has to bring it in. Empty in other types.
+  std::vector<float> scale;
 };
-ConvWeights upload_conv_weights(const ConvWeightsDesc& desc);
+// The smallest power of two with `largest` / scale <= 448; 1 for zero and for what is not finite.
+float e4m3_scale(float largest);
+// `scale`: of each output channel, instead of that which suits the weights (e4m3).
+ConvWeights upload_conv_weights(const ConvWeightsDesc& desc, std::span<const float> scale = {});
 
 struct GatherConvArguments {
   base::ConstTensorView input;  // [rows, cin], unit stride along channels; element type =
                                 // weights.compute (f32 for tf32)
   const ConvWeights* weights = nullptr;
-  Epilogue epilogue;        // device pointers; aux in the output's type
-  base::TensorView output;  // [row capacity, cout], any row stride; same type as the input
+  // Device pointers; aux in the input's type. Of e4m3 and f16 products both results and aux may be
+  // f16 or e4m3, each as it likes; results saturate.
+  Epilogue epilogue;
+  std::vector<float> aux_factors;  // of the epilogue's additions, in order; empty: 1 all; f16, e4m3
+  base::TensorView output;  // [row capacity, cout], any row stride; the input's type, but see above
+  // One more tap (matrix-core path, where the instance takes it): each output row's own row of
+  // own_input [rows, cin'], the input's type, times own_weights [cout, 1, cin'], the weights' type
+  // and, of e4m3, their scale. For tables in which every row has some tap of the centre plane.
+  base::ConstTensorView own_input;
+  const ConvWeights* own_weights = nullptr;  // null: none
 
   const std::int32_t* row_count =
       nullptr;  // output rows on the device; null: output.shape[0] of them

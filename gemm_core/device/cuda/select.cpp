@@ -20,27 +20,49 @@ struct Choice {
 using base::DType;
 constexpr std::int64_t kAny = std::int64_t{1} << 40;
 constexpr Choice kChoices[] = {
-    {DType::f16, 32, 0, "64x32", 70000},        {DType::f16, 64, 0, "64x64", 30000},
-    {DType::f16, 96, 0, "128x96", 30000},       {DType::f16, 128, 60000, "128x128", 0},
-    {DType::f16, 128, 0, "64x128", 15000},      {DType::f16, 192, 0, "128x96", 30000},
-    {DType::f16, kAny, 30000, "128x256", kAny}, {DType::f16, kAny, 5000, "64x256", kAny},
+    {DType::f16, 32, 0, "64x32", 70000},
+    {DType::f16, 64, 0, "64x64", 30000},
+    {DType::f16, 96, 0, "128x96", 30000},
+    {DType::f16, 128, 60000, "128x128", 0},
+    {DType::f16, 128, 0, "64x128", 15000},
+    {DType::f16, 192, 0, "128x96", 30000},
+    {DType::f16, kAny, 30000, "128x256", kAny},
+    {DType::f16, kAny, 5000, "64x256", kAny},
     {DType::f16, kAny, 0, "64x128", kAny},
 
-    {DType::tf32, 32, 0, "64x32", 0},           {DType::tf32, 64, 0, "64x64", 30000},
-    {DType::tf32, 96, 60000, "128x96", kAny},   {DType::tf32, 96, 0, "128x96", 30000},
-    {DType::tf32, 128, 15000, "128x128", kAny}, {DType::tf32, 128, 0, "64x128", kAny},
-    {DType::tf32, 192, 0, "128x96", kAny},      {DType::tf32, kAny, 5000, "64x256", kAny},
+    {DType::e4m3, 32, 0, "64x32", 0},
+    {DType::e4m3, 64, 0, "64x64", 30000},
+    {DType::e4m3, 96, 0, "128x96", 10000},
+    {DType::e4m3, 128, 60000, "128x128", 10000},
+    {DType::e4m3, 128, 0, "64x128", 10000},
+    {DType::e4m3, 192, 0, "128x96", 10000},
+    {DType::e4m3, kAny, 30000, "128x256", 10000},
+    {DType::e4m3, kAny, 5000, "64x256", 10000},
+    {DType::e4m3, kAny, 0, "64x128", kAny},
+
+    {DType::tf32, 32, 0, "64x32", 0},
+    {DType::tf32, 64, 0, "64x64", 30000},
+    {DType::tf32, 96, 60000, "128x96", kAny},
+    {DType::tf32, 96, 0, "128x96", 30000},
+    {DType::tf32, 128, 15000, "128x128", kAny},
+    {DType::tf32, 128, 0, "64x128", kAny},
+    {DType::tf32, 192, 0, "128x96", kAny},
+    {DType::tf32, kAny, 5000, "64x256", kAny},
     {DType::tf32, kAny, 0, "64x128", kAny},
 
-    {DType::f32, 32, 0, "64x32", kAny},         {DType::f32, 64, 0, "64x64", kAny},
-    {DType::f32, 96, 0, "64x96", kAny},         {DType::f32, 128, 0, "64x64", kAny},
-    {DType::f32, 192, 0, "64x96", kAny},        {DType::f32, kAny, 0, "64x64", kAny},
+    {DType::f32, 32, 0, "64x32", kAny},
+    {DType::f32, 64, 0, "64x64", kAny},
+    {DType::f32, 96, 0, "64x96", kAny},
+    {DType::f32, 128, 0, "64x64", kAny},
+    {DType::f32, 192, 0, "64x96", kAny},
+    {DType::f32, kAny, 0, "64x64", kAny},
 };
 
 const Sm90Instance* find(DType element, const std::string& name) {
   const std::string prefix = element == DType::f16    ? "f16_"
                              : element == DType::bf16 ? "bf16_"
                              : element == DType::tf32 ? "tf32_"
+                             : element == DType::e4m3 ? "e4m3_"
                                                       : "f32_";
   for (const Sm90Instance* instance : sm90_instances()) {
     if (instance->name == prefix + name) return instance;
@@ -70,6 +92,7 @@ LayerChoice choose_instance(const LayerShape& layer) {
     if (choice.element != rows_of || cout > choice.max_cout || rows < choice.min_rows) continue;
     std::string name = choice.name;
     if (name == "128x96" && rows_of == DType::f16 && cin % 128 == 0) name = "128x96_k128";
+    if (name == "128x96" && rows_of == DType::e4m3 && cin % 96 != 0) name = "128x96_k128";
     if (name == "128x96" && rows_of == DType::tf32 && cin % 96 == 0) name = "128x96_k96";
     return {find(compute, name), taps == 27 && rows < choice.planes_below};
   }

@@ -1,6 +1,8 @@
 // Turns a configuration into a row of the table of instances. Included by the files of instances/
 // only.
 #pragma once
+#include <type_traits>
+
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/base/numeric.hpp"
 #include "gemm_core/device/cuda/sm90_instances.hpp"
@@ -24,6 +26,10 @@ void launch_sm90(const Sm90GatherConvParams& params, int lists, int column_block
 
 template <class Config>
 constexpr Sm90Instance sm90_instance(const char* name) {
+  constexpr bool kHasMixed = std::is_same_v<typename Config::Element, base::half_t>;
+  using Plain = typename Config::template Variant<false, false>;
+  using OwnRows = typename Config::template Variant<Config::kTakesOwnRows, false>;
+  using Mixed = typename Config::template Variant<false, kHasMixed>;
   return {name,
           base::dtype_v<typename Config::Element>,
           Config::kTileM,
@@ -34,7 +40,9 @@ constexpr Sm90Instance sm90_instance(const char* name) {
           Config::kStages,
           Config::kBlocksPerSm,
           Config::kSharedBytes,
-          launch_sm90<Config>};
+          launch_sm90<Plain>,
+          Config::kTakesOwnRows ? launch_sm90<OwnRows> : nullptr,
+          kHasMixed ? launch_sm90<Mixed> : nullptr};
 }
 
 }  // namespace gemm_core::cuda

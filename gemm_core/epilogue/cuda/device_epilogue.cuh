@@ -4,6 +4,7 @@
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 
@@ -18,8 +19,10 @@ struct DeviceEpilogueNode {
   float slope = 1;  // of the negative side: 0 for relu, 1 for the identity
   const float* scale = nullptr;
   const float* shift = nullptr;
-  const void* aux = nullptr;   // of the output's element type
+  const void* aux = nullptr;   // f16, bf16 or f32 as the kernel's wide type is, or e4m3
   std::int64_t aux_pitch = 0;  // elements between rows
+  float factor = 1;            // of aux
+  bool is_narrow = false;      // aux is e4m3
 };
 
 struct DeviceEpilogue {
@@ -87,6 +90,26 @@ struct DeviceElement<base::bf16_t> {
     static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16_rn(v);
   }
 };
+// Saturating: values beyond 448 become 448, NaN stays.
+template <>
+struct DeviceElement<base::e4m3_t> {
+  static __device__ __forceinline__ std::uint32_t pack(float a, float b) {
+    return __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3);
+  }
+  // Two values of the low 16 bits, as two halves.
+  static __device__ __forceinline__ std::uint32_t halves(std::uint32_t bits) {
+    const __half2_raw pair =
+        __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(bits), __NV_E4M3);
+    return static_cast<std::uint32_t>(pair.x) | static_cast<std::uint32_t>(pair.y) << 16;
+  }
+  static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
+    return __half2float(
+        __half(__nv_cvt_fp8_to_halfraw(static_cast<const __nv_fp8_storage_t*>(p)[i], __NV_E4M3)));
+  }
+  static __device__ __forceinline__ void store(void* p, std::int64_t i, float v) {
+    static_cast<__nv_fp8_storage_t*>(p)[i] = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
+  }
+};
 template <>
 struct DeviceElement<float> {
   static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
@@ -122,7 +145,10 @@ __device__ __forceinline__ float apply_epilogue(const DeviceEpilogue& epilogue, 
       const float shift = node.shift != nullptr ? __ldg(node.shift + column) : 0.f;
       v = fmaf(v, scale, shift);
     } else if (node.kind == EpilogueNode::Kind::add) {
-      v += DeviceElement<Out>::load(node.aux, row * node.aux_pitch + column);
+      const std::int64_t at = row * node.aux_pitch + column;
+      const float aux = node.is_narrow ? DeviceElement<base::e4m3_t>::load(node.aux, at)
+                                       : DeviceElement<Out>::load(node.aux, at);
+      v = fmaf(aux, node.factor, v);
     } else {
       v = activate(v, node.activation, node.slope);
     }

@@ -1,7 +1,9 @@
 // From WGMMA's accumulators to memory: adds the partial sums of outer planes, runs the epilogue,
-// rounds once and stores 16 bytes a lane into the rows that the slots name (a slice of a wider
-// tensor if the pitch says so).
+// rounds once and stores 16 bytes a lane (8 of e4m3) into the rows that the slots name (a slice of
+// a wider tensor if the pitch says so).
 #pragma once
+#include <type_traits>
+
 #include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/collective/gather_table.hpp"
 #include "gemm_core/epilogue/cuda/device_epilogue.cuh"
@@ -35,14 +37,17 @@ struct StoreParams {
   std::int64_t partial_plane = 0;
   std::int32_t partial_pitch = 0;
   DeviceEpilogue epilogue;
-  int early_add = -1;  // the node whose operand may be read when a tile begins
+  int early_add = -1;      // the node whose operand may be read when a tile begins
+  bool is_narrow = false;  // the output is e4m3, whatever the kernel's wide type
 };
 
 // A lane's view of a 64 x kN fragment: rows r and r + 8 of its warp's 16 (`entries`: what the
 // slots say of them), and column pairs: acc[4 * j + 2 * half + i] is column 8 * j + 2 * (lane % 4)
 // + i.
-template <class Out, int kN>
+// Out: the wide type of results and of what is added; either may be e4m3 instead where kMayBeNarrow.
+template <class Out, int kN, bool kMayBeNarrow = false>
 struct WgmmaStore {
+  static_assert(!kMayBeNarrow || std::is_same_v<Out, base::half_t>);
   using Accumulators = float[kN / 2];
   using Entries = int[2];
   const StoreParams& params;
@@ -87,27 +92,31 @@ struct WgmmaStore {
   // Two rows of what an addition adds, 8 neighbouring columns a lane as they lie in memory.
   static constexpr bool kIsPacked = sizeof(Out) == 2;  // two values a register
   struct Addend {
-    uint4 packed[2][kN / 32];
+    uint4 packed[2][kN / 32];  // e4m3: the first half
   };
 
   // All loads of both rows without a use between them.
   __device__ __forceinline__ void read_addend(const DeviceEpilogueNode& node,
                                               const Entries& entries, Addend& addend) const {
     static_assert(kIsPacked);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const bool is_row = entries[half] >= 0;
-      const Out* const row = static_cast<const Out*>(node.aux) +
-                             static_cast<std::int64_t>(entries[half] & kSlotRow) * node.aux_pitch;
-#pragma unroll
-      for (int group = 0; group < kN / 32; ++group) {
-        const int column = packed_column(group);
-        addend.packed[half][group] = make_uint4(0, 0, 0, 0);
-        if (is_row && column < params.columns) {
-          addend.packed[half][group] = *reinterpret_cast<const uint4*>(row + column);
-        }
+    if constexpr (kMayBeNarrow) {
+      if (node.is_narrow) {
+        each_piece<std::uint8_t>(
+            node.aux, node.aux_pitch, entries,
+            [&](int half, int group, const std::uint8_t* from) {
+              const uint2 piece = *reinterpret_cast<const uint2*>(from);
+              addend.packed[half][group] = make_uint4(piece.x, piece.y, 0, 0);
+            },
+            [&](int half, int group) { addend.packed[half][group] = make_uint4(0, 0, 0, 0); });
+        return;
       }
     }
+    each_piece<Out>(
+        node.aux, node.aux_pitch, entries,
+        [&](int half, int group, const Out* from) {
+          addend.packed[half][group] = *reinterpret_cast<const uint4*>(from);
+        },
+        [&](int half, int group) { addend.packed[half][group] = make_uint4(0, 0, 0, 0); });
   }
   __device__ __forceinline__ void read_addend(const Entries& entries, Addend& addend) const {
     if (params.early_add >= 0) {
@@ -124,7 +133,7 @@ struct WgmmaStore {
         scale_shift(acc, node);
       } else if (node.kind == EpilogueNode::Kind::add) {
         if (early != nullptr && i == params.early_add)
-          add_packed(acc, *early);
+          add_packed(acc, node, *early);
         else
           add(acc, node, entries);
       } else {
@@ -135,6 +144,12 @@ struct WgmmaStore {
   }
 
   __device__ __forceinline__ void store(const Accumulators& acc, const Entries& entries) const {
+    if constexpr (kMayBeNarrow) {
+      if (params.is_narrow) {
+        store_narrow(acc, entries);
+        return;
+      }
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const bool is_row = entries[half] >= 0;
@@ -171,6 +186,62 @@ struct WgmmaStore {
   }
 
  private:
+  // Calls use(half, group, place) for the lane's 8 neighbouring columns of both rows, absent(half,
+  // group) where there are none.
+  template <class T, class Use, class Absent>
+  __device__ __forceinline__ void each_piece(const void* data, std::int64_t pitch,
+                                             const Entries& entries, const Use& use,
+                                             const Absent& absent) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bool is_row = entries[half] >= 0;
+      const T* const row =
+          static_cast<const T*>(data) + static_cast<std::int64_t>(entries[half] & kSlotRow) * pitch;
+#pragma unroll
+      for (int group = 0; group < kN / 32; ++group) {
+        const int column = packed_column(group);
+        absent(half, group);
+        if (is_row && column < params.columns) use(half, group, row + column);
+      }
+    }
+  }
+
+  // Two groups of 32 columns share a transposition, each in half of a register.
+  __device__ __forceinline__ void store_narrow(const Accumulators& acc,
+                                               const Entries& entries) const {
+    constexpr int kGroups = kN / 32;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bool is_row = entries[half] >= 0;
+      std::uint8_t* const row =
+          static_cast<std::uint8_t*>(params.output) +
+          static_cast<std::int64_t>(entries[half] & kSlotRow) * params.output_pitch;
+#pragma unroll
+      for (int group = 0; group < kGroups; group += 2) {
+        std::uint32_t bits[4];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          const int at = (group * 4 + q) * 4 + half * 2;
+          bits[q] = DeviceElement<base::e4m3_t>::pack(acc[at], acc[at + 1]);
+          if (group + 1 < kGroups) {
+            bits[q] |= DeviceElement<base::e4m3_t>::pack(acc[at + 16], acc[at + 17]) << 16;
+          }
+        }
+        transpose_quad(bits, lane);
+#pragma unroll
+        for (int g = 0; g < 2; ++g) {
+          if (group + g >= kGroups) continue;
+          const int column = packed_column(group + g);
+          if (is_row && column < params.columns) {
+            const std::uint32_t halves = g == 0 ? 0x5410 : 0x7632;
+            *reinterpret_cast<uint2*>(row + column) = make_uint2(
+                __byte_perm(bits[0], bits[1], halves), __byte_perm(bits[2], bits[3], halves));
+          }
+        }
+      }
+    }
+  }
+
   __device__ __forceinline__ int pair_column(int j) const {
     return first_column + 8 * j + (lane & 3) * 2;
   }
@@ -208,21 +279,43 @@ struct WgmmaStore {
     }
   }
 
-  __device__ __forceinline__ void add_packed(Accumulators& acc, const Addend& addend) const {
+  __device__ __forceinline__ void add_packed(Accumulators& acc, const DeviceEpilogueNode& node,
+                                             const Addend& addend) const {
+    if constexpr (kMayBeNarrow) {
+      if (node.is_narrow) {
+        add_halves(acc, node.factor, addend, [](const uint4& packed, std::uint32_t(&bits)[4]) {
+          bits[0] = DeviceElement<base::e4m3_t>::halves(packed.x);
+          bits[1] = DeviceElement<base::e4m3_t>::halves(packed.x >> 16);
+          bits[2] = DeviceElement<base::e4m3_t>::halves(packed.y);
+          bits[3] = DeviceElement<base::e4m3_t>::halves(packed.y >> 16);
+        });
+        return;
+      }
+    }
+    add_halves(acc, node.factor, addend, [](const uint4& packed, std::uint32_t(&bits)[4]) {
+      bits[0] = packed.x;
+      bits[1] = packed.y;
+      bits[2] = packed.z;
+      bits[3] = packed.w;
+    });
+  }
+  template <class Widen>
+  __device__ __forceinline__ void add_halves(Accumulators& acc, float factor, const Addend& addend,
+                                             const Widen& widen) const {
     if constexpr (kIsPacked) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int group = 0; group < kN / 32; ++group) {
-          const uint4 packed = addend.packed[half][group];
-          std::uint32_t bits[4] = {packed.x, packed.y, packed.z, packed.w};
+          std::uint32_t bits[4];
+          widen(addend.packed[half][group], bits);
           transpose_quad(bits, lane);
 #pragma unroll
           for (int q = 0; q < 4; ++q) {
             const float2 pair = DeviceElement<Out>::unpack(bits[q]);
             const int at = (group * 4 + q) * 4 + half * 2;
-            acc[at] += pair.x;
-            acc[at + 1] += pair.y;
+            acc[at] = kMayBeNarrow ? fmaf(pair.x, factor, acc[at]) : acc[at] + pair.x;
+            acc[at + 1] = kMayBeNarrow ? fmaf(pair.y, factor, acc[at + 1]) : acc[at + 1] + pair.y;
           }
         }
       }
@@ -234,7 +327,7 @@ struct WgmmaStore {
     if constexpr (kIsPacked) {
       Addend addend;
       read_addend(node, entries, addend);
-      add_packed(acc, addend);
+      add_packed(acc, node, addend);
     } else {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -13,6 +13,7 @@ const Sm90Instance kBF16_128x128 =
                                                           .gather_warps = 4,
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
-                                                          .releases_early = true}>>("bf16_128x128");
+                                                          .releases_early = true,
+                                                          .takes_own_rows = true}>>("bf16_128x128");
 
 }  // namespace gemm_core::cuda

@@ -12,6 +12,7 @@ const Sm90Instance kBF16_128x256 =
                                                           .stages = 4,
                                                           .gather_warps = 4,
                                                           .teams = 1,
-                                                          .blocks_per_sm = 1}>>("bf16_128x256");
+                                                          .blocks_per_sm = 1,
+                                                          .takes_own_rows = true}>>("bf16_128x256");
 
 }  // namespace gemm_core::cuda

@@ -14,7 +14,8 @@ const Sm90Instance kBF16_128x96_k128 =
                                                           .gather_warps = 8,
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
-                                                          .releases_early = true}>>(
+                                                          .releases_early = true,
+                                                          .takes_own_rows = true}>>(
         "bf16_128x96_k128");
 
 }  // namespace gemm_core::cuda

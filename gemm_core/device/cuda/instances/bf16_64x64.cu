@@ -14,7 +14,7 @@ const Sm90Instance kBF16_64x64 =
                                                           .teams = 2,
                                                           .blocks_per_sm = 3,
                                                           .releases_early = true,
-                                                          .reads_addend_early = true}>>(
-        "bf16_64x64");
+                                                          .reads_addend_early = true,
+                                                          .takes_own_rows = true}>>("bf16_64x64");
 
 }  // namespace gemm_core::cuda

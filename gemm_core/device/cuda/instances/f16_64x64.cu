@@ -14,7 +14,7 @@ const Sm90Instance kF16_64x64 =
                                                           .teams = 2,
                                                           .blocks_per_sm = 3,
                                                           .releases_early = true,
-                                                          .reads_addend_early = true}>>(
-        "f16_64x64");
+                                                          .reads_addend_early = true,
+                                                          .takes_own_rows = true}>>("f16_64x64");
 
 }  // namespace gemm_core::cuda

@@ -1,0 +1,33 @@
+// 8-bit inference (e4m3): which buffers of a plan hold 8 bits, by which powers of two their values
+// are divided, and the epilogues that bring those in. Convolutions that read such a buffer multiply
+// 8 bits; all others, and every other step, stay in the executor's wide type.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "sparseconv/cuda/device_steps.hpp"
+
+namespace sparseconv::cuda {
+
+// Sets is_narrow: true where convolutions alone write a buffer, with results that scale
+// with their operands (activations that are linear on either side of zero), where nothing but
+// convolutions with masks read it, and where its slices are whole chunks of 16 channels. The input
+// and what leaves the network stay wide.
+void choose_narrow_buffers(DeviceSteps& plan);
+
+inline bool multiplies_narrow(const DeviceSteps& plan, const PlanStep& step) {
+  return step.kind == PlanStep::Kind::convolution &&
+         plan.is_narrow[static_cast<std::size_t>(step.inputs[0].buffer)];
+}
+
+// Scale of each buffer: 1 where it is wide, else the smallest power of two by which twice the
+// largest of `largest` (magnitudes of each step's output) among its writers still fits e4m3. So
+// frames may exceed the one that was measured two- to fourfold before values saturate.
+std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest);
+
+// Rewrites a step's epilogue for operands and results that are divided by their scales. `weights`:
+// of each output channel, empty where they have none.
+void fold_scales(DeviceSteps& plan, std::size_t step, std::span<const float> scales,
+                 std::span<const float> weights);
+
+}  // namespace sparseconv::cuda

@@ -148,7 +148,8 @@ SparseTensor input_of(const BenchFrame& frame, const Model& model) {
 }
 
 int bench_network(const Arguments& arguments) {
-  const BenchSettings settings = bench_settings(arguments, {"fp32", "tf32", "fp16", "bf16", "fp8"});
+  const BenchSettings settings =
+      bench_settings(arguments, {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
   const bool cached = choice_option(arguments, "maps", "built", {"built", "cached"}) == "cached";
   FrameOptions frame_settings = frame_options(arguments);
   Model model = model_of(arguments, frame_settings);

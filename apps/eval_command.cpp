@@ -38,7 +38,7 @@ Settings settings_of(const Arguments& arguments) {
     throw UsageError(std::string("--device: ") + error.what());
   }
   settings.engine.dtype =
-      choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16", "fp8"});
+      choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
   settings.engine.threads = static_cast<int>(integer_option(arguments, "threads", 0, 1, 4096));
   settings.jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
   settings.as_json = arguments.has("json");
@@ -197,7 +197,7 @@ Command eval_command() {
   add("merge", value<std::string>(), "class map from class ids to the classes to score");
   add("confusion", "print the confusion matrix too");
   add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
-  add("dtype", value<std::string>(), "fp32, tf32, fp16, bf16; fp8 on a GPU (fp32)");
+  add("dtype", value<std::string>(), "fp32, tf32, fp16, bf16; fp8, int8 on a GPU (fp32)");
   add("jobs", value<std::string>(), "files read ahead (2)");
   add("threads", value<std::string>(), "compute threads (all cores)");
   add("json", "one JSON document on stdout");

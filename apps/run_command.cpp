@@ -45,7 +45,7 @@ Settings settings_of(const Arguments& arguments) {
     throw UsageError(std::string("--device: ") + error.what());
   }
   settings.engine.dtype =
-      choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16", "fp8"});
+      choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
   settings.engine.threads = static_cast<int>(integer_option(arguments, "threads", 0, 1, 4096));
   settings.jobs = static_cast<int>(integer_option(arguments, "jobs", settings.jobs, 1, 256));
   settings.batch = static_cast<std::size_t>(integer_option(arguments, "batch", 1, 1, 1024));
@@ -291,7 +291,7 @@ Command run_command() {
       "labels, scores or features (labels where the model has classes)");
   add("format", value<std::string>(), "h5, npy, ply, pcd or label (h5)");
   add("device", value<std::string>(), "cpu, cuda, cuda:N, or several GPUs: cuda:0,1 (cpu)");
-  add("dtype", value<std::string>(), "fp32, tf32, fp16, bf16; fp8 on a GPU (fp32)");
+  add("dtype", value<std::string>(), "fp32, tf32, fp16, bf16; fp8, int8 on a GPU (fp32)");
   add("batch", value<std::string>(), "clouds computed together (1)");
   add("jobs", value<std::string>(), "files read ahead, on a GPU also run ahead (2; 4 on a GPU)");
   add("threads", value<std::string>(), "compute threads (all cores)");

@@ -1,6 +1,6 @@
 // Times the gathered convolution on CUDA, layer by layer, every compiled configuration that fits,
-// in one order and in planes, and checks each against the SIMT kernel first (e4m3: against f16 of
-// the same values; errors are then the results' rounding, up to 6e-2).
+// in one order and in planes, and checks each against the SIMT kernel first (fp8, int8: against f16
+// of the same values; errors are then the results' rounding, up to 6e-2).
 //   gather_conv_bench [--cells FILE] [--parents N] [--dtype fp16] [--channels 32,64]
 //   [--out-channels ...] [--every | --use f16_64x64,f16_64x128]
 // Without a file: procedural surfaces. Times are graph replays of 20 launches, divided; median
@@ -106,14 +106,30 @@ struct Features {
 
 template <class T>
 T rounded(float v) {
-  if constexpr (std::is_same_v<T, base::e4m3_t>)
+  if constexpr (sizeof(T) == 1)
     return base::convert<T>(v);
   else
     return T(v);
 }
-float as_e4m3(float v) { return static_cast<float>(rounded<base::e4m3_t>(v)); }
-// The SIMT kernel has no products of e4m3.
-DType reference_type(DType dtype) { return dtype == DType::e4m3 ? DType::f16 : dtype; }
+// int8: of values around 20, so that little is lost.
+float as_eight_bit(DType type, float v) {
+  return type == DType::e4m3 ? static_cast<float>(rounded<base::e4m3_t>(v))
+                             : static_cast<float>(rounded<std::int8_t>(20 * v));
+}
+using gemm_core::cuda::is_eight_bit;
+// The SIMT kernel has no products of 8 bits.
+DType reference_type(DType dtype) { return is_eight_bit(dtype) ? DType::f16 : dtype; }
+
+// Rounds weights to what the scale of their output channel divides exactly.
+void round_weights(DType type, std::vector<float>& w, int cout) {
+  const std::size_t width = w.size() / static_cast<std::size_t>(cout);
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    if (type == DType::e4m3)
+      w[i] = as_eight_bit(type, w[i] * 256) / 256;
+    else
+      w[i] = i % width == 0 ? 127.f / 512 : std::clamp(std::round(w[i] * 512), -127.f, 127.f) / 512;
+  }
+}
 
 // Random values that `values_type` holds.
 Features features(int rows, int channels, DType dtype, bool is_random, DType values_type) {
@@ -126,9 +142,10 @@ Features features(int rows, int channels, DType dtype, bool is_random, DType val
   if (is_random) {
     auto values =
         normal_values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels), 1, 1.f);
-    if (values_type == DType::e4m3)
-      std::transform(values.begin(), values.end(), values.begin(), as_e4m3);
-    base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+    if (is_eight_bit(values_type)) {
+      for (float& v : values) v = as_eight_bit(values_type, v);
+    }
+    base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t, std::int8_t>(
         type, "bench", [&]<class T>() {
           for (std::size_t i = 0; i < values.size(); ++i)
             reinterpret_cast<T*>(host.data())[i] = rounded<T>(values[i]);
@@ -142,7 +159,7 @@ std::vector<float> downloaded(const Features& features) {
   std::vector<std::uint8_t> raw(features.data.size());
   CUDA_CHECK(cudaMemcpy(raw.data(), features.data.data(), raw.size(), cudaMemcpyDeviceToHost));
   std::vector<float> values;
-  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t, std::int8_t>(
       features.type, "bench", [&]<class T>() {
         const auto* x = reinterpret_cast<const T*>(raw.data());
         values.assign(x, x + raw.size() / sizeof(T));
@@ -195,9 +212,7 @@ class Layer {
     auto w =
         normal_values(static_cast<std::size_t>(cout) * static_cast<std::size_t>(map.taps * cin), 2,
                       1.f / std::sqrt(6.f * static_cast<float>(cin)));
-    if (dtype == DType::e4m3) {
-      for (float& v : w) v = as_e4m3(v * 256) / 256;
-    }
+    if (is_eight_bit(dtype)) round_weights(dtype, w, cout);
     gemm_core::ConvWeightsDesc desc{
         .weight = w.data(), .cout = cout, .taps = map.taps, .cin = cin, .compute = dtype};
     weights_ = gemm_core::cuda::upload_conv_weights(desc);
@@ -267,7 +282,7 @@ class Layer {
     std::printf(
         "%6d rows %3d->%3d %-32s %8.2f us  %6.1f TFLOP/s useful  share %.2f  error %.1e%s\n",
         map_.rows, cin_, cout_, name.c_str(), us, useful, share, error,
-        error < (dtype_ == DType::e4m3 ? 6.5e-2 : 4e-3) ? "" : "  WRONG");
+        error < (is_eight_bit(dtype_) ? 6.5e-2 : 4e-3) ? "" : "  WRONG");
     std::fflush(stdout);
   }
 

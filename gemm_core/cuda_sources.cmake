@@ -1,5 +1,6 @@
 set(GEMM_CORE_CUDA_SOURCES
   base/cuda/resources.cpp
+  device/cuda/conv_weights.cpp
   device/cuda/gather_conv.cu
   device/cuda/pack_weights.cu
   device/cuda/pair_lists.cu
@@ -11,7 +12,7 @@ set(GEMM_CORE_CUDA_SOURCES
   device/cuda/instances/f16_pairs.cu
   device/cuda/instances/tf32_pairs.cu)
 # One configuration a file: each compiles in under a minute, and they compile side by side.
-foreach(type f16 bf16 e4m3)
+foreach(type f16 bf16 e4m3 i8)
   foreach(tile 128x128 128x256 128x96 128x96_k128 64x128 64x256 64x32 64x64)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/${type}_${tile}.cu)
   endforeach()

@@ -25,10 +25,10 @@ struct Calibration {
 
 struct ExecutorOptions {
   base::Device device;
-  // f32, tf32, f16, bf16: storage and products; sums are f32. e4m3, CUDA only: convolutions
+  // f32, tf32, f16, bf16: storage and products; sums are f32. e4m3 and i8, CUDA only: convolutions
   // multiply 8 bits where their neighbours allow it, everything else is f16.
   base::DType dtype = base::DType::f32;
-  std::shared_ptr<Calibration> calibration;  // of e4m3; null: the executor's own
+  std::shared_ptr<Calibration> calibration;  // of 8 bits; null: the executor's own
   bool cache_maps = false;
   // What a device may do instead of the host: voxelise clouds, and give the largest channel of the
   // output that labels come from (an index into Plan::outputs; -1: outputs are wanted instead).

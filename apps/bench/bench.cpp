@@ -75,7 +75,8 @@ std::string row(const Json& result) {
 void add_bench_options(Command& command) {
   auto add = command.options.add_options();
   add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
-  add("dtype", value<std::string>(), "fp32, tf32, fp16 or bf16; network on a GPU: fp8 (fp32)");
+  add("dtype", value<std::string>(),
+      "fp32, tf32, fp16 or bf16; network on a GPU: fp8, int8 (fp32)");
   add("threads", value<std::string>(), "compute threads; a list is timed in turn: 1,2 (all cores)");
   add("clock", value<std::string>(),
       "wall, or cpu: processor time, for one thread on a machine that others use (wall)");

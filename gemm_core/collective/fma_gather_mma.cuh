@@ -39,6 +39,7 @@ struct FmaGatherConfig : Sm90GatherConfig<float, kTile> {
       kSplits == 1 ? 0 : 4 * 32 * kStoredRows * kThreadColumns * static_cast<int>(sizeof(float));
   static constexpr int kSharedBytes = Base::kSharedBytes + kExchangeBytes;
   struct Mma {
+    using Sum = float;
     static constexpr int kAccumulators = kThreadRows * kThreadColumns;
   };
 

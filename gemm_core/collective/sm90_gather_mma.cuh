@@ -7,95 +7,11 @@
 // them, and gathers run ahead across tiles.
 #pragma once
 #include <cstdint>
-#include <type_traits>
 
 #include "gemm_core/atom/ptx.cuh"
-#include "gemm_core/atom/sm90_descriptor.hpp"
-#include "gemm_core/atom/sm90_wgmma.cuh"
-#include "gemm_core/collective/gather_table.hpp"
+#include "gemm_core/collective/sm90_gather_config.cuh"
 
 namespace gemm_core {
-
-// What distinguishes one compiled instance from another.
-struct Sm90Tile {
-  int m = 64, n = 64;  // rows and output channels of a tile
-  int span_k = 64;     // channels of one swizzled span: 32, 64 or 128 bytes
-  int used_k = 0;      // of a span's channels, whole 32 bytes; 0: all. The rest costs memory alone
-  int spans = 1;       // of a stage
-  int stages = 3;
-  int gather_warps = 2;
-  int teams = 1;  // take the steps in turn; the warps of a team share the rows of a tile
-  int blocks_per_sm = 1;
-  // A stage is released as soon as its product is done, not when the next one is under way: right
-  // where other blocks of the SM keep the tensor cores busy meanwhile.
-  bool releases_early = false;
-  // The operand of the epilogue's addition is read when a tile begins, not when it ends; costs a
-  // register for every four accumulators.
-  bool reads_addend_early = false;
-  // Takes GatherOperand::own; costs the gather warps a few registers.
-  bool takes_own_rows = false;
-  // f16: results and what is added to them may be e4m3, each as it likes. e4m3 always may.
-  bool mixes_narrow = false;
-
-  constexpr Sm90Tile variant(bool own_rows, bool narrow) const {
-    Sm90Tile tile = *this;
-    tile.takes_own_rows = own_rows;
-    tile.mixes_narrow = narrow;
-    return tile;
-  }
-};
-
-template <class Element_, Sm90Tile kTile>
-struct Sm90GatherConfig {
-  using Element = Element_;
-  // Of results and of what is added to them, where they are not e4m3.
-  using Wide = std::conditional_t<sizeof(Element) == 1, base::half_t, Element>;
-  template <bool kOwnRows, bool kNarrow>
-  using Variant = Sm90GatherConfig<Element, kTile.variant(kOwnRows, kNarrow)>;
-  using Mma = Sm90Wgmma<Element, kTile.n>;
-  static constexpr int kTileM = kTile.m, kTileN = kTile.n, kSpanK = kTile.span_k;
-  static constexpr int kUsedK = kTile.used_k > 0 ? kTile.used_k : kSpanK;
-  static constexpr int kSpans = kTile.spans, kStages = kTile.stages;
-  static constexpr int kGatherWarps = kTile.gather_warps, kTeams = kTile.teams;
-  static constexpr int kBlocksPerSm = kTile.blocks_per_sm;
-  static constexpr bool kReleasesEarly = kTile.releases_early;
-  static constexpr bool kReadsAddendEarly = kTile.reads_addend_early;
-  static constexpr bool kTakesOwnRows = kTile.takes_own_rows;
-  static constexpr bool kMixesNarrow = sizeof(Element) == 1 || kTile.mixes_narrow;
-  static constexpr int kTeamWarps = kGatherWarps / kTeams;
-  static constexpr int kStageK = kUsedK * kSpans;
-
-  static constexpr int kConsumers = kTileM / kSlotGroup;  // warpgroups
-  static constexpr int kThreads = kConsumers * 128 + kGatherWarps * 32;
-  static constexpr int kSpanBytes = kSpanK * static_cast<int>(sizeof(Element));
-  static constexpr int kUsedBytes = kUsedK * static_cast<int>(sizeof(Element));
-  static_assert(kUsedBytes % 32 == 0 && kUsedBytes <= kSpanBytes);
-  static constexpr int kSpanBytesA = kTileM * kSpanBytes, kSpanBytesB = kTileN * kSpanBytes;
-  static constexpr int kStageBytesA = kSpans * kSpanBytesA, kStageBytesB = kSpans * kSpanBytesB;
-  static constexpr int kStageBytes = kStageBytesA + kStageBytesB;
-  static constexpr int kSharedBytes = 1024 + kStages * (kStageBytes + 16);
-
-  static_assert(kTileM == 64 || kTileM == 128);
-  // A team waits for a stage's barrier only at its own steps: it must not fall two phases behind.
-  static_assert(kGatherWarps % kTeams == 0 && kTeams <= kStages);
-  static_assert(kSpanBytesA % 1024 == 0 && kSpanBytesB % 1024 == 0,
-                "spans start where the swizzle pattern does");
-  static_assert(kSharedBytes * kBlocksPerSm <= 227 * 1024, "stages do not fit in shared memory");
-
-  // Registers move from the gather warps to the consumers where both are whole warpgroups and the
-  // accumulators are large.
-  static constexpr bool kMovesRegisters =
-      kGatherWarps % 4 == 0 && kTileN >= 128 && kBlocksPerSm == 1;
-  static constexpr int kCompiledRegisters = 65536 / (kThreads * kBlocksPerSm) / 8 * 8;
-  static constexpr int kGatherRegisters = kCompiledRegisters >= 168   ? 88
-                                          : kCompiledRegisters >= 120 ? 64
-                                                                      : 40;
-  static constexpr int kGatherGroups = kGatherWarps / 4;
-  static constexpr int kConsumerBudget =
-      (kCompiledRegisters * (kConsumers + kGatherGroups) - kGatherRegisters * kGatherGroups) /
-      kConsumers / 8 * 8;
-  static constexpr int kConsumerRegisters = kConsumerBudget > 232 ? 232 : kConsumerBudget;
-};
 
 // The tiles of one thread block.
 struct TileList {
@@ -155,7 +71,7 @@ struct Sm90GatherMma {
     for (int i = 0; i < kStages; ++i) {
       // A team's lanes, and the announcement of the weights.
       ptx::barrier_init(full(i), Config::kTeamWarps * 32 + 1);
-      ptx::barrier_init(empty(i), Config::kConsumers * 4);  // every consumer warp
+      ptx::barrier_init(empty(i), Config::kGroups * 4);  // every warp that reads the stage
     }
     ptx::barrier_init_fence();
   }
@@ -171,6 +87,11 @@ struct Sm90GatherMma {
     }
     __device__ __forceinline__ void advance(int steps) {
       for (stage += steps; stage >= kStages; stage -= kStages) parity ^= 1;
+    }
+    __device__ __forceinline__ void skip(int steps) {
+      stage += steps;
+      parity ^= stage / kStages & 1;
+      stage %= kStages;
     }
   };
 
@@ -241,7 +162,7 @@ struct Sm90GatherMma {
     cursor.slice += (slices_of(operand, f.tap) - f.slice + Config::kTeams - 1) / Config::kTeams *
                     Config::kTeams;
     const std::uint32_t mine = group == 0 ? cursor.tile.masks[0] : cursor.tile.masks[1];
-    f.active = Config::kConsumers == 1 || (mine >> f.tap & 1);
+    f.active = Config::kGroups == 1 || (mine >> f.tap & 1);
     if (f.active) {
       const auto slot = static_cast<std::uint32_t>(cursor.tile.slot + first_row);
       const std::uint32_t at = static_cast<std::uint32_t>(f.tap) * operand.neighbour_pitch + slot;
@@ -358,20 +279,33 @@ struct Sm90GatherMma {
     if (lane == 0) ptx::barrier_arrive(empty(stage));
   }
 
-  // acc = the tile's sum for the 64 rows of `group`; zeros where none of them has a tap.
+  // Stages of a tile.
+  __device__ __forceinline__ int steps_of(const TileRecord& tile,
+                                          const GatherOperand& operand) const {
+    const std::uint32_t taps = tile.masks[0] | tile.masks[1];
+    const std::uint32_t own_tap = Config::kTakesOwnRows ? operand.own_tap : 0;
+    return __popc(taps & ~own_tap) * operand.slices +
+           ((taps & own_tap) != 0 ? operand.own.slices : 0);
+  }
+
+  // acc = the tile's sum for the 64 rows of `group`; zeros where none of them has a tap. Calls
+  // `at_last` once, when the last product is under way and no stage is waited for any more.
+  template <class AtLast>
   __device__ __forceinline__ void multiply_tile(const TileRecord& tile,
                                                 const GatherOperand& operand, int group, int lane,
                                                 Position& at,
-                                                float (&acc)[Mma::kAccumulators]) const {
+                                                typename Mma::Sum (&acc)[Mma::kAccumulators],
+                                                const AtLast& at_last) const {
     const std::uint64_t a =
         wgmma_descriptor<Config::kSpanBytes>(stages + group * kSlotGroup * Config::kSpanBytes);
     const std::uint64_t b = wgmma_descriptor<Config::kSpanBytes>(stages + Config::kStageBytesA);
     std::uint32_t left = tile.masks[0] | tile.masks[1];
     const std::uint32_t mine = group == 0 ? tile.masks[0] : tile.masks[1];
     int accumulate = 0, in_flight = -1;  // the stage that the WGMMAs not waited for read
+    if (left == 0) at_last();
     while (left != 0) {
       const std::uint32_t tap = left & (0 - left);
-      const bool active = Config::kConsumers == 1 || (mine & tap) != 0;
+      const bool active = Config::kGroups == 1 || (mine & tap) != 0;
       const bool is_own = Config::kTakesOwnRows && (tap & operand.own_tap) != 0;
       const int slices = is_own ? operand.own.slices : operand.slices;
       left &= left - 1;
@@ -394,6 +328,7 @@ struct Sm90GatherMma {
             }
           }
           ptx::wgmma_commit();
+          if (left == 0 && slice + 1 == slices) at_last();
           if constexpr (Config::kReleasesEarly) {
             ptx::wgmma_wait<0>();
             release(at.stage, lane);
@@ -403,6 +338,7 @@ struct Sm90GatherMma {
             in_flight = at.stage;
           }
         } else {
+          if (left == 0 && slice + 1 == slices) at_last();
           if (in_flight >= 0) {
             ptx::wgmma_wait<0>();
             release(in_flight, lane);
@@ -417,7 +353,7 @@ struct Sm90GatherMma {
     if (in_flight >= 0) release(in_flight, lane);
     if (mine == 0) {
 #pragma unroll
-      for (float& value : acc) value = 0;
+      for (auto& value : acc) value = 0;
     }
   }
 };

@@ -19,8 +19,8 @@ struct SimtGatherConvParams {
   std::int32_t cin = 0, cout = 0, taps = 1, groups = 1, weight_pitch = 0;
   void* output = nullptr;
   std::int64_t output_pitch = 0;
-  bool is_narrow = false;    // the output is e4m3
-  bool has_vectors = false;  // four channels load at once: aligned, channels a multiple of four
+  Narrow narrow = Narrow::none;  // what the output is instead of Element
+  bool has_vectors = false;      // four channels load at once: aligned, channels a multiple of four
   DeviceEpilogue epilogue;
 };
 
@@ -143,10 +143,7 @@ __global__ void __launch_bounds__(SimtTile<Element>::kThreads)
       const int column = first_column + column_of_thread + n;
       if (column_of_thread + n >= columns) continue;
       const float v = apply_epilogue<Element>(p.epilogue, sum[m][n], row, column);
-      if (p.is_narrow)
-        DeviceElement<base::e4m3_t>::store(p.output, row * p.output_pitch + column, v);
-      else
-        DeviceElement<Element>::store(p.output, row * p.output_pitch + column, v);
+      store_element<Element>(p.narrow, p.output, row * p.output_pitch + column, v);
     }
   }
 }

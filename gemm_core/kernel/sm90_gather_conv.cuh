@@ -1,5 +1,6 @@
-// The sparse convolution on Hopper: persistent thread blocks, consumer warpgroups of 64 rows each
-// and a few gather warps. grid = (lists of the schedule, blocks of kTileN output channels).
+// The sparse convolution on Hopper: persistent thread blocks, consumer warpgroups of 64 rows each,
+// of one tile or of tiles in turn, and a few gather warps. grid = (lists of the schedule, blocks of
+// kTileN output channels).
 #pragma once
 #include "gemm_core/collective/sm90_gather_mma.cuh"
 #include "gemm_core/epilogue/cuda/wgmma_store.cuh"
@@ -13,6 +14,27 @@ struct Sm90GatherConvParams {
   TileSchedule schedule;
   StoreParams store;
 };
+
+// Sums as the epilogue takes them: those of int8 products rounded once, into `room`.
+template <int kCount>
+__device__ __forceinline__ float (&as_floats(float (&sums)[kCount], float (&)[kCount]))[kCount] {
+  return sums;
+}
+template <int kCount>
+__device__ __forceinline__ float (&as_floats(std::int32_t (&sums)[kCount],
+                                             float (&room)[kCount]))[kCount] {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) room[i] = static_cast<float>(sums[i]);
+  return room;
+}
+
+// Which 8-bit types results and additions may have.
+template <class Config>
+constexpr Narrow narrow_of() {
+  if constexpr (!Config::kMixesNarrow) return Narrow::none;
+  if constexpr (sizeof(typename Config::Element) > 1) return Narrow::either;
+  return std::is_same_v<typename Config::Element, std::int8_t> ? Narrow::i8 : Narrow::e4m3;
+}
 
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
@@ -39,9 +61,12 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
                warp - kFirstGatherWarp, lane);
   } else {
     if constexpr (Config::kMovesRegisters) ptx::claim_registers_to<Config::kConsumerRegisters>();
-    const int group = warp / 4;
+    // Barrier kTurn + c opens the next tile of consumer c. Who waited for a stage while the other
+    // still walks through earlier ones could take an older phase of its barrier for its own.
+    constexpr int kTurn = 1, kTurnThreads = 256, kTurns = Config::kTakesTurns ? 2 : 1;
+    const int consumer = warp / 4, group = Config::kTakesTurns ? 0 : consumer;
     const int fragment_row = group * kSlotGroup + warp % 4 * 16 + lane / 4;
-    using Store = WgmmaStore<typename Config::Wide, Config::kTileN, Config::kMixesNarrow>;
+    using Store = WgmmaStore<typename Config::Wide, Config::kTileN, narrow_of<Config>()>;
     const Store store{params.store, first_column, lane};
     typename Store::Addend addend;
     const auto read_entries = [&](const TileRecord& tile, int(&entries)[2]) {
@@ -50,20 +75,37 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
       entries[1] = tile.slot >= 0 ? __ldg(from + 8) : -1;
     };
     typename Mma::Position position;
-    float acc[Config::Mma::kAccumulators];
+    typename Config::Mma::Sum products[Config::Mma::kAccumulators];
     // Residuals are read and buffers overwritten below.
     if (!params.operand.input_is_older) ptx::wait_for_predecessor();
 
     TileRecord tile = tiles[0];
+    int i = 1;
+    if (Config::kTakesTurns && consumer == 1 && tile.slot >= 0) {
+      ptx::named_barrier_arrive(kTurn, kTurnThreads);
+      position.skip(mma.steps_of(tile, params.operand));
+      tile = tiles[i++];
+    }
     int entries[2];
     read_entries(tile, entries);
-    for (int i = 1; tile.slot >= 0; ++i) {
-      const TileRecord next = tiles[i];
+    for (; tile.slot >= 0; i += kTurns) {
+      const TileRecord next = tiles[i + kTurns - 1], others = Config::kTakesTurns ? tiles[i] : next;
       const bool is_outer = tile.flags & (kTileBelow | kTileAbove);
       if constexpr (Config::kReadsAddendEarly) {
         if (!is_outer) store.read_addend(entries, addend);
       }
-      mma.multiply_tile(tile, params.operand, group, lane, position, acc);
+      if constexpr (Config::kTakesTurns) ptx::named_barrier_sync(kTurn + consumer, kTurnThreads);
+      mma.multiply_tile(tile, params.operand, group, lane, position, products, [&] {
+        if constexpr (Config::kTakesTurns) {
+          if (others.slot >= 0) ptx::named_barrier_arrive(kTurn + 1 - consumer, kTurnThreads);
+        }
+        if constexpr (Config::kReadsAddendLast) {
+          if (!is_outer) store.read_addend(entries, addend);
+        }
+      });
+      if constexpr (Config::kTakesTurns) position.skip(mma.steps_of(others, params.operand));
+      float room[Config::Mma::kAccumulators];
+      auto& acc = as_floats(products, room);
       int next_entries[2];
       read_entries(next, next_entries);
 
@@ -74,7 +116,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
           ptx::wait_for_predecessor();  // the launch that left them
           store.add_partials(acc, entries);
         }
-        if constexpr (Config::kReadsAddendEarly)
+        if constexpr (Config::kReadsAddendEarly || Config::kReadsAddendLast)
           store.apply_epilogue(acc, entries, &addend);
         else
           store.apply_epilogue(acc, entries);

@@ -19,7 +19,7 @@ std::int64_t rounded_up(std::int64_t channels, std::int64_t multiple) {
 }
 
 base::DType wide_type(base::DType dtype) {
-  return dtype == base::DType::e4m3 ? base::DType::f16 : dtype;
+  return gemm_core::cuda::is_eight_bit(dtype) ? base::DType::f16 : dtype;
 }
 
 // Values of a 16-byte chunk.
@@ -85,13 +85,13 @@ std::pair<gemm_core::cuda::ConvWeights, gemm_core::cuda::ConvWeights> upload_bot
   std::vector<float> own(static_cast<std::size_t>(cout * own_width), 0.f), scale;
   std::transform(own_weight.data<float>(), own_weight.data<float>() + own_weight.numel(),
                  own.begin(), [&](float v) { return v * ratio; });
-  for (std::int64_t row = 0; row < cout && dtype == base::DType::e4m3; ++row) {
+  for (std::int64_t row = 0; row < cout && gemm_core::cuda::is_eight_bit(dtype); ++row) {
     const float largest =
         row < step.weight.size(0)
             ? std::max(largest_magnitude(step.weight.data<float>() + row * width, width),
                        largest_magnitude(own.data() + row * own_width, own_width))
             : 0.f;
-    scale.push_back(gemm_core::cuda::e4m3_scale(largest));
+    scale.push_back(gemm_core::cuda::narrow_scale(dtype, largest));
   }
   auto main = upload_weights(step, cout, step.inputs[0].channels, dtype, scale);
   return {std::move(main), gemm_core::cuda::upload_conv_weights({.weight = own.data(),
@@ -154,11 +154,12 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
       device(options.device.index),
       dtype(wide_type(options.dtype)),
       storage(dtype == base::DType::tf32 ? base::DType::f32 : dtype),
+      narrow(options.dtype == base::DType::i8 ? base::DType::i8 : base::DType::e4m3),
       caches_maps(options.cache_maps),
       label_output(options.label_output),
       row_bound(options.row_bound),
       padded_input(padded_input_channels(p, dtype, base::cuda::device_info(device).has_wgmma())),
-      measures(options.dtype == base::DType::e4m3 && largest.empty()) {
+      measures(gemm_core::cuda::is_eight_bit(options.dtype) && largest.empty()) {
   const auto& voxels = options.voxelize;
   if (voxels && !voxels->features.empty() &&
       voxels->features.size() <= static_cast<std::size_t>(kMaxFeatures)) {
@@ -166,10 +167,12 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
   }
   const bool has_tiles = base::cuda::device_info(device).has_wgmma() &&
                          (dtype == base::DType::f16 || dtype == base::DType::bf16);
-  if (has_tiles) merge_shortcuts(plan);
+  // Two matrices of one step share a scale an output channel: int8, whose steps are all of one
+  // size, would lose the smaller one.
+  if (has_tiles && options.dtype != base::DType::i8) merge_shortcuts(plan);
   if (!largest.empty()) choose_narrow_buffers(plan);
   const std::vector<float> scales =
-      largest.empty() ? std::vector<float>{} : narrow_scales(plan, largest);
+      largest.empty() ? std::vector<float>{} : narrow_scales(plan, largest, narrow);
   for (std::size_t b = 0; b < plan.buffers.size(); ++b)
     plan.buffers[b].channels = rounded_up(plan.buffers[b].channels, plan.is_narrow[b] ? 16 : 8);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
@@ -206,7 +209,7 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
 Plan DevicePlan::in_bytes() const {
   Plan bytes = plan;
   for (std::size_t b = 0; b < bytes.buffers.size(); ++b)
-    bytes.buffers[b].channels *= base::bytes(plan.is_narrow[b] ? base::DType::e4m3 : storage);
+    bytes.buffers[b].channels *= base::bytes(plan.is_narrow[b] ? narrow : storage);
   return bytes;
 }
 

@@ -14,13 +14,14 @@ namespace sparseconv::cuda {
 
 struct DevicePlan {
   // Error for a plan with steps that this backend lacks, naming the node. `largest`: magnitudes of
-  // each step's output, where options.dtype is e4m3; without them everything stays in f16.
+  // each step's output, where options.dtype is e4m3 or i8; without them everything stays in f16.
   DevicePlan(const Plan& plan, const ExecutorOptions& options, std::span<const float> largest = {});
 
   DeviceSteps plan;  // with the rows of every buffer padded to whole 16-byte chunks
   int device;
   // Of everything but 8-bit buffers; f16 where 8 bits were asked for. storage: f32 for tf32.
   base::DType dtype, storage;
+  base::DType narrow;                                     // of 8-bit buffers: e4m3 or i8
   std::vector<gemm_core::cuda::ConvWeights> weights;      // of each step; empty where it has none
   std::vector<gemm_core::cuda::ConvWeights> own_weights;  // of each step, of StepExtras::own_weight
   std::vector<gemm_core::Epilogue> epilogues;             // of each step, without operands of `add`
@@ -43,10 +44,10 @@ struct DevicePlan {
 
   std::int64_t weight_bytes() const;
   base::DType type_of(const PlanSlice& slice) const {
-    return plan.is_narrow[static_cast<std::size_t>(slice.buffer)] ? base::DType::e4m3 : storage;
+    return plan.is_narrow[static_cast<std::size_t>(slice.buffer)] ? narrow : storage;
   }
   base::DType compute_of(const PlanStep& step) const {
-    return multiplies_narrow(plan, step) ? base::DType::e4m3 : dtype;
+    return multiplies_narrow(plan, step) ? narrow : dtype;
   }
   bool reads_padded_input(const PlanStep& step) const {
     return padded_input > 0 && step.kind == PlanStep::Kind::convolution &&

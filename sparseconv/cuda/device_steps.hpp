@@ -19,7 +19,7 @@ struct DeviceSteps : Plan {
       : Plan(plan), extras(plan.steps.size()), is_narrow(plan.buffers.size(), false) {}
 
   std::vector<StepExtras> extras;  // of each step
-  std::vector<bool> is_narrow;     // of each buffer: e4m3, whatever the storage type
+  std::vector<bool> is_narrow;     // of each buffer: 8-bit, whatever the storage type
 };
 
 }  // namespace sparseconv::cuda

@@ -166,11 +166,11 @@ std::unique_ptr<Executor> make_cuda_executor(const Plan& plan, const ExecutorOpt
   cuda::check_kernels_run_on(options.device.index);
   if (options.memory_limit > 0)
     base::cuda::limit_memory(options.device.index, options.memory_limit);
-  if (options.dtype == base::DType::e4m3) {
+  if (gemm_core::cuda::is_eight_bit(options.dtype)) {
     const auto& info = base::cuda::device_info(options.device.index);
     ENSURE(info.has_wgmma(), "device ", base::to_string(options.device), " is sm_", info.major,
-           info.minor, ": fp8 needs sm_90");
-    ENSURE(!plan.steps.empty(), "fp8: the plan has no steps");
+           info.minor, ": ", base::name(options.dtype), " needs sm_90");
+    ENSURE(!plan.steps.empty(), base::name(options.dtype), ": the plan has no steps");
     return std::make_unique<NarrowExecutor>(plan, options);
   }
   return std::make_unique<CudaExecutor>(plan, options);

@@ -83,7 +83,8 @@ void choose_narrow_buffers(DeviceSteps& plan) {
   } while (has_changed);
 }
 
-std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest) {
+std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest,
+                                 base::DType narrow) {
   std::vector<float> most(plan.buffers.size(), 0.f), scales(plan.buffers.size(), 1.f);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     if (plan.steps[s].output.buffer < 0 || plan.extras[s].is_absorbed) continue;
@@ -91,7 +92,8 @@ std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float>
     of_buffer = std::max(of_buffer, largest[s]);
   }
   for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
-    if (plan.is_narrow[b]) scales[b] = gemm_core::cuda::e4m3_scale(2 * most[b]);
+    const float room = narrow == base::DType::i8 ? 1.f : 2.f;
+    if (plan.is_narrow[b]) scales[b] = gemm_core::cuda::narrow_scale(narrow, room * most[b]);
   }
   return scales;
 }

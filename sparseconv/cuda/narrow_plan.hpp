@@ -1,6 +1,6 @@
-// 8-bit inference (e4m3): which buffers of a plan hold 8 bits, by which powers of two their values
-// are divided, and the epilogues that bring those in. Convolutions that read such a buffer multiply
-// 8 bits; all others, and every other step, stay in the executor's wide type.
+// 8-bit inference (e4m3, i8): which buffers of a plan hold 8 bits, by what their values are
+// divided, and the epilogues that bring those in. Convolutions that read such a buffer multiply 8
+// bits; all others, and every other step, stay in the executor's wide type.
 #pragma once
 #include <span>
 #include <vector>
@@ -20,10 +20,12 @@ inline bool multiplies_narrow(const DeviceSteps& plan, const PlanStep& step) {
          plan.is_narrow[static_cast<std::size_t>(step.inputs[0].buffer)];
 }
 
-// Scale of each buffer: 1 where it is wide, else the smallest power of two by which twice the
-// largest of `largest` (magnitudes of each step's output) among its writers still fits e4m3. So
-// frames may exceed the one that was measured two- to fourfold before values saturate.
-std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest);
+// Scale of each buffer: 1 where it is wide, else for e4m3 the smallest power of two by which twice
+// the largest of `largest` (magnitudes of each step's output) among its writers still fits: frames
+// may exceed the one that was measured two- to fourfold before values saturate. For i8 that by
+// which the largest becomes 127: a step that has 8 bits in all spends none on what may come.
+std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest,
+                                 base::DType narrow);
 
 // Rewrites a step's epilogue for operands and results that are divided by their scales. `weights`:
 // of each output channel, empty where they have none.

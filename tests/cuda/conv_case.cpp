@@ -18,7 +18,7 @@ DType storage(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
 template <class T>
 T rounded(float v) {
-  if constexpr (std::is_same_v<T, base::e4m3_t>)
+  if constexpr (sizeof(T) == 1)
     return base::convert<T>(v);
   else
     return T(v);
@@ -29,7 +29,7 @@ std::vector<float> rounded_values(std::int64_t count, DType dtype, std::mt19937&
                                   float deviation) {
   std::normal_distribution<float> normal(0, deviation);
   std::vector<float> values(index(count));
-  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t, base::e4m3_t>(
+  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t, base::e4m3_t, std::int8_t>(
       dtype, "test", [&]<class T>() {
         for (float& v : values) v = static_cast<float>(rounded<T>(normal(random)));
       });
@@ -40,7 +40,7 @@ base::cuda::Buffer<std::uint8_t> to_device(const std::vector<float>& values, DTy
   base::cuda::Buffer<std::uint8_t> buffer(
       index(base::bytes(storage(dtype), static_cast<std::int64_t>(values.size()))));
   std::vector<std::uint8_t> host(buffer.size());
-  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t, std::int8_t>(
       storage(dtype), "test", [&]<class T>() {
         for (std::size_t i = 0; i < values.size(); ++i)
           reinterpret_cast<T*>(host.data())[i] = rounded<T>(values[i]);
@@ -79,11 +79,24 @@ double activated(double v, gemm_core::Activation activation) {
   return v;
 }
 
-// Half the distance between neighbouring values of e4m3 around v: 3 bits behind the leading one,
-// which stands for 2^-6 at least.
-double half_step_of_e4m3(double v) {
+// Half the distance between neighbouring values around v, of int8 1, of e4m3: 3 bits behind the
+// leading one, which stands for 2^-6 at least.
+double half_step(DType type, double v) {
+  if (type == DType::i8) return 0.5;
   const int exponent = std::max(-6, v == 0 ? -6 : std::ilogb(v));
   return std::ldexp(1.0, exponent - 4);
+}
+
+// Integers times a power of two, the largest of an output channel 127 times that, so that int8 with
+// the scale that suits it holds all of them; small enough for results of some tens.
+void scale_integers(std::vector<float>& w, std::vector<float>& own, int cout) {
+  const std::size_t width = w.size() / index(cout), own_width = own.size() / index(cout);
+  const float terms = std::max(1.f, static_cast<float>(width + own_width) / 4);
+  const float unit = std::exp2(-std::round(std::log2(40 * std::sqrt(terms))));
+  for (int co = 0; co < cout; ++co) w[index(co) * width] = 127;
+  for (std::vector<float>* values : {&w, &own}) {
+    for (float& v : *values) v = std::max(v, -127.f) * unit;
+  }
 }
 
 }  // namespace
@@ -98,6 +111,8 @@ double tolerance(DType dtype) {
       return 1e-3;
     case DType::e4m3:
       return 2e-3;  // tensor cores keep about 14 bits of sums of 8-bit products
+    case DType::i8:
+      return 1e-3;  // as f16, in which results may be stored; products and sums are exact
     default:
       return 8e-3;  // bf16: 2^-9
   }
@@ -107,13 +122,17 @@ ConvProblem::ConvProblem(const ConvCase& conv, const HostMap& map, unsigned seed
     : conv_(conv), map_(map), width_(std::max(conv.output_channels, conv.cout)) {
   std::mt19937 random(seed);
   const int group_cin = conv.cin / conv.groups, group_cout = conv.cout / conv.groups;
-  const auto x = rounded_values(std::int64_t{map.inputs} * conv.cin, conv.dtype, random, 1);
-  const auto w = rounded_values(std::int64_t{conv.cout} * map.taps * group_cin, conv.dtype, random,
-                                1 / std::sqrt(static_cast<float>(group_cin)));
-  const auto own = rounded_values(std::int64_t{map.rows} * conv.own_cin, conv.dtype, random, 1),
-             own_w =
-                 rounded_values(std::int64_t{conv.cout} * conv.own_cin, conv.dtype, random, 0.5f);
-  const auto residual = rounded_values(std::int64_t{map.rows} * conv.cout, conv.added(), random, 1);
+  const bool has_integers = conv.dtype == DType::i8;
+  const float size = has_integers ? 20.f : 1.f;  // of values
+  const auto x = rounded_values(std::int64_t{map.inputs} * conv.cin, conv.dtype, random, size);
+  auto w = rounded_values(std::int64_t{conv.cout} * map.taps * group_cin, conv.dtype, random,
+                          has_integers ? 40 : 1 / std::sqrt(static_cast<float>(group_cin)));
+  const auto own = rounded_values(std::int64_t{map.rows} * conv.own_cin, conv.dtype, random, size);
+  auto own_w = rounded_values(std::int64_t{conv.cout} * conv.own_cin, conv.dtype, random,
+                              has_integers ? 40 : 0.5f);
+  const auto residual = rounded_values(std::int64_t{map.rows} * conv.cout, conv.added(), random,
+                                       conv.added() == DType::i8 ? 20.f : 1.f);
+  if (has_integers) scale_integers(w, own_w, conv.cout);
   const auto scale = rounded_values(conv.cout, DType::f32, random, 1),
              shift = rounded_values(conv.cout, DType::f32, random, 1);
 
@@ -145,6 +164,7 @@ ConvProblem::ConvProblem(const ConvCase& conv, const HostMap& map, unsigned seed
     if (conv.residual) v += static_cast<double>(conv.factor) * residual[i];
     expected_[i] = activated(v, conv.activation);
     if (conv.stored() == DType::e4m3) expected_[i] = std::clamp(expected_[i], -448.0, 448.0);
+    if (conv.stored() == DType::i8) expected_[i] = std::clamp(expected_[i], -128.0, 127.0);
   }
 
   input_ = to_device(x, conv.dtype);
@@ -153,14 +173,15 @@ ConvProblem::ConvProblem(const ConvCase& conv, const HostMap& map, unsigned seed
   shift_ = copied(shift);
   canonical_ = copied(map.table);
   std::vector<float> common;  // scales that suit both weights
-  for (int co = 0; co < conv.cout && conv.own_cin > 0 && conv.dtype == DType::e4m3; ++co) {
+  for (int co = 0; co < conv.cout && conv.own_cin > 0 && gemm_core::cuda::is_eight_bit(conv.dtype);
+       ++co) {
     float largest = 0;
     const int width = map.taps * conv.cin;
     for (int i = 0; i < width; ++i)
       largest = std::max(largest, std::abs(w[index(std::int64_t{co} * width + i)]));
     for (int i = 0; i < conv.own_cin; ++i)
       largest = std::max(largest, std::abs(own_w[index(std::int64_t{co} * conv.own_cin + i)]));
-    common.push_back(gemm_core::cuda::e4m3_scale(largest));
+    common.push_back(gemm_core::cuda::narrow_scale(conv.dtype, largest));
   }
   weights_ = gemm_core::cuda::upload_conv_weights({.weight = w.data(),
                                                    .cout = conv.cout,
@@ -223,7 +244,7 @@ std::vector<float> ConvProblem::output() const {
   if (!host.empty())
     CUDA_CHECK(cudaMemcpy(host.data(), output_.data(), host.size(), cudaMemcpyDeviceToHost));
   std::vector<float> values;
-  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t>(
+  base::visit_dtype<float, base::half_t, base::bf16_t, base::e4m3_t, std::int8_t>(
       storage(conv_.stored()), "test", [&]<class T>() {
         const auto* stored = reinterpret_cast<const T*>(host.data());
         for (int r = 0; r < map_.rows; ++r) {
@@ -254,8 +275,8 @@ double ConvProblem::worst_error(const std::vector<float>& values) const {
   double worst = 0, largest = 1e-30;
   for (std::size_t i = 0; i < expected_.size(); ++i) {
     double difference = std::abs(values[i] - expected_[i]);
-    if (conv_.stored() == DType::e4m3)
-      difference = std::max(difference - half_step_of_e4m3(expected_[i]), 0 * difference);
+    if (gemm_core::cuda::is_eight_bit(conv_.stored()))
+      difference = std::max(difference - half_step(conv_.stored(), expected_[i]), 0 * difference);
     worst = difference <= worst ? worst : difference;  // NaN stays
     largest = std::max(largest, std::abs(expected_[i]));
   }

@@ -73,6 +73,25 @@ void expect_instance_is_right(const Sm90Instance& instance, ConvCase conv, const
   }
 }
 
+void expect_mixtures_are_right(const Sm90Instance& instance, DType narrow, const HostMap& map) {
+  for (const DType output : {DType::f16, narrow}) {
+    for (const DType residual : {DType::f16, narrow}) {
+      const ConvCase conv{.cin = instance.stage_k,
+                          .cout = instance.tile_n + 16,
+                          .scale_shift = true,
+                          .residual = true,
+                          .activation = Activation::leaky_relu,
+                          .output_offset = 16,
+                          .output_channels = instance.tile_n + 48,
+                          .output_type = output,
+                          .residual_type = residual,
+                          .factor = output == residual ? 300.f : 0.25f};
+      expect_instance_is_right(instance, conv, map, false);
+      expect_instance_is_right(instance, conv, map, true);
+    }
+  }
+}
+
 TEST(SimtGatherConv, IsRightForAnyChannelsTapsAndTypes) {
   REQUIRE_DEVICE();
   const HostMap k3 = submanifold(700, {3, 3, 3}, 1), k1 = submanifold(130, {1, 1, 1}, 2),
@@ -138,7 +157,7 @@ TEST(Sm90GatherConv, EveryInstanceIsRightInOneOrderAndInPlanes) {
     expect_instance_is_right(*instance, exact, map, false);
     expect_instance_is_right(*instance, exact, map, true);
     // Several slices, several blocks of columns, channels that fill neither.
-    const bool has_bytes = instance->element == DType::e4m3;
+    const bool has_bytes = gemm_core::cuda::is_eight_bit(instance->element);
     const int chunk = has_bytes ? 16 : 8;
     const ConvCase ragged{.cin = instance->stage_k + 3 * chunk,
                           .cout = instance->tile_n + 5 * chunk,
@@ -154,29 +173,24 @@ TEST(Sm90GatherConv, EveryInstanceIsRightInOneOrderAndInPlanes) {
   }
 }
 
-// f16 and e4m3 products, results and residuals of either type, and sums beyond what e4m3 holds.
+// f16 and 8-bit products, results and residuals of either type, and sums beyond what 8 bits hold.
 TEST(Sm90GatherConv, MixesHalvesAndEightBits) {
   REQUIRE_HOPPER();
   const HostMap map = submanifold(600, {3, 3, 3}, 23);
-  for (const Sm90Instance* instance : gemm_core::cuda::sm90_instances()) {
-    if (instance->element != DType::f16 && instance->element != DType::e4m3) continue;
-    for (const DType output : {DType::f16, DType::e4m3}) {
-      for (const DType residual : {DType::f16, DType::e4m3}) {
-        const ConvCase conv{.cin = instance->stage_k,
-                            .cout = instance->tile_n + 16,
-                            .scale_shift = true,
-                            .residual = true,
-                            .activation = Activation::leaky_relu,
-                            .output_offset = 16,
-                            .output_channels = instance->tile_n + 48,
-                            .output_type = output,
-                            .residual_type = residual,
-                            .factor = output == residual ? 300.f : 0.25f};
-        expect_instance_is_right(*instance, conv, map, false);
-        expect_instance_is_right(*instance, conv, map, true);
-      }
+  for (const DType narrow : {DType::e4m3, DType::i8}) {
+    for (const Sm90Instance* instance : gemm_core::cuda::sm90_instances()) {
+      if (instance->element == DType::f16 || instance->element == narrow)
+        expect_mixtures_are_right(*instance, narrow, map);
     }
   }
+}
+// Two 8-bit types in one call.
+TEST(Sm90GatherConv, RefusesE4m3BesideInt8) {
+  REQUIRE_HOPPER();
+  const HostMap map = submanifold(300, {3, 3, 3}, 27);
+  ConvProblem problem({.cin = 32, .cout = 32, .dtype = DType::i8, .output_type = DType::e4m3}, map,
+                      1);
+  EXPECT_THROW(GatherConv(problem.arguments()), base::Error);
 }
 
 // A second matrix whose rows are one more tap of their own output rows.
@@ -204,17 +218,19 @@ TEST(Sm90GatherConv, TakesOwnRowsAsOneMoreTap) {
 TEST(SimtGatherConv, StoresAndAddsEightBits) {
   REQUIRE_DEVICE();
   const HostMap map = submanifold(700, {3, 3, 3}, 24);
-  expect_simt_is_right({.cin = 5,
-                        .cout = 33,
-                        .dtype = DType::f16,
-                        .scale_shift = true,
-                        .residual = true,
-                        .output_offset = 3,
-                        .output_channels = 40,
-                        .output_type = DType::e4m3,
-                        .residual_type = DType::e4m3,
-                        .factor = 2},
-                       map);
+  for (const DType narrow : {DType::e4m3, DType::i8}) {
+    expect_simt_is_right({.cin = 5,
+                          .cout = 33,
+                          .dtype = DType::f16,
+                          .scale_shift = true,
+                          .residual = true,
+                          .output_offset = 3,
+                          .output_channels = 40,
+                          .output_type = narrow,
+                          .residual_type = narrow,
+                          .factor = 2},
+                         map);
+  }
 }
 
 TEST(E4m3Scale, IsTheSmallestPowerOfTwoThatFits) {
@@ -319,7 +335,8 @@ TEST(Sm90GatherConv, OverlappingLaunchesSeeTheirPredecessorsResults) {
 }
 
 TEST(ChooseInstance, FindsOneOfTheLayersTypeForEveryShapeInWholeChunks) {
-  for (const DType compute : {DType::f16, DType::bf16, DType::tf32, DType::f32, DType::e4m3}) {
+  for (const DType compute :
+       {DType::f16, DType::bf16, DType::tf32, DType::f32, DType::e4m3, DType::i8}) {
     for (const std::int64_t cin : {16, 48, 32, 96, 128, 384}) {
       for (const std::int64_t cout : {8, 16, 32, 64, 96, 128, 192, 256, 512}) {
         for (const std::int64_t rows : {0, 1, 3000, 9000, 50000, 100000}) {

@@ -113,15 +113,18 @@ TEST(NarrowPlan, ScalesLeaveRoomAndArePowersOfTwo) {
   std::vector<float> largest;
   for (std::size_t s = 0; s < plan.steps.size(); ++s)
     largest.push_back(0.01f * static_cast<float>(s + 1));
-  const auto scales = cuda::narrow_scales(plan, largest);
+  const auto scales = cuda::narrow_scales(plan, largest, DType::e4m3),
+             of_i8 = cuda::narrow_scales(plan, largest, DType::i8);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto b = static_cast<std::size_t>(plan.steps[s].output.buffer);
     int exponent = 0;
     EXPECT_EQ(std::frexp(scales[b], &exponent), 0.5f);
     if (plan.is_narrow[b]) {
       EXPECT_LE(2 * largest[s] / scales[b], 448);
+      EXPECT_LE(largest[s] / of_i8[b], 127.001f);
     } else {
       EXPECT_EQ(scales[b], 1);
+      EXPECT_EQ(of_i8[b], 1);
     }
   }
 }
@@ -194,7 +197,7 @@ Model integer_network() {
   h = conv("f", relu(conv("e", both, {.out_channels = 96}, 1)), {.out_channels = 96}, 1);
   x = relu(net.simple("sum2", Op::add,
                       {h, conv("wide_short", both, {.kernel = one, .out_channels = 96}, 1)}));
-  fill["head"] = {96, 3};
+  fill["head"] = {96, 32};
   const auto head = net.linear("head", x, 20);
   Model model;
   model.input.features = {"a", "b", "c", "d"};
@@ -233,24 +236,41 @@ TEST(NarrowExecutor, EqualsTheCpuBitByBitOnSmallIntegers) {
   }
 }
 
+// Rounded to 8 bits, and no more than that: e4m3 keeps 3 bits behind the leading one, so that each
+// of up to 42 layers adds 0.036 of the values, independently; int8 keeps seven bits of the largest.
+void expect_close(const FrameOutput& output, const FrameOutput& expected, const std::string& what) {
+  ASSERT_EQ(output.outputs.size(), expected.outputs.size());
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    const Output &a = output.outputs[i], &b = expected.outputs[i];
+    const double error = b.dense.defined() ? relative_error(a.dense, b.dense)
+                                           : relative_error(a.sparse.features, b.sparse.features);
+    std::printf("%s %s: relative error %.4f\n", what.c_str(), b.node.c_str(), error);
+    EXPECT_LE(error, 0.2) << what << ' ' << b.node;
+    EXPECT_GT(error, 1e-4) << what << ": nothing was rounded to 8 bits";
+  }
+}
+
 TEST(NarrowExecutor, NetworksStayCloseToTheCpus) {
   REQUIRE_HOPPER();
   for (const char* name : {"minkunet18", "minkunet42", "second", "spunet", "voxelnext"}) {
     const Plan plan = make_plan(network(name));
     const bool is_bounded = std::string(name) == "second" || std::string(name) == "voxelnext";
     const auto shape = is_bounded ? std::optional(SpatialShape{240, 200, 41}) : std::nullopt;
-    const SparseTensor input = scan(6000, 17, false, shape);
-    FrameOutput expected, output, wide;
+    SparseTensor input = scan(6000, 17, false, shape);
+    // Random weights let values grow to 2e5, beyond what f16 holds, in which the scales are
+    // measured.
+    if (std::string(name) == "spunet") {
+      for (std::int64_t i = 0; i < input.features.numel(); ++i)
+        input.features.data<float>()[i] /= 64;
+    }
+    FrameOutput expected;
     make_cpu_executor(plan, kCpu)->run({.voxels = input}, expected);
-    make_cuda_executor(plan, cuda(DType::e4m3))->run({.voxels = input}, output);
-    ASSERT_EQ(output.outputs.size(), expected.outputs.size());
-    for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-      const Output &a = output.outputs[i], &b = expected.outputs[i];
-      const double error = b.dense.defined() ? relative_error(a.dense, b.dense)
-                                             : relative_error(a.sparse.features, b.sparse.features);
-      std::printf("%s %s: relative error %.4f\n", name, b.node.c_str(), error);
-      EXPECT_LE(error, 0.15) << name << ' ' << b.node;  // e4m3 keeps 3 bits behind the leading one
-      EXPECT_GT(error, 1e-4) << name << ": nothing was rounded to 8 bits";
+    for (const DType dtype : {DType::e4m3, DType::i8}) {
+      // Random residual networks have values that are far apart: too far for steps of one size.
+      if (dtype == DType::i8 && !is_bounded) continue;
+      FrameOutput output;
+      make_cuda_executor(plan, cuda(dtype))->run({.voxels = input}, output);
+      expect_close(output, expected, std::string(name) + ' ' + std::string(base::name(dtype)));
     }
   }
 }
@@ -287,26 +307,30 @@ TEST(NarrowEngine, LabelsOfTheBundledModelAgreeWithHalves) {
   const std::filesystem::path folder = named != nullptr ? named : SPARSECONV_SOURCE_DIR "/models";
   const auto path = folder / "street.h5";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
-  const Engine half(load_model(path), {.device = "cuda", .dtype = "fp16"}),
-      narrow(load_model(path), {.device = "cuda", .dtype = "fp8"});
+  const Engine half(load_model(path), {.device = "cuda", .dtype = "fp16"});
   const io::Simulator simulator({.sensor = "hdl64", .seed = 1001});
-  std::int64_t points = 0, equal = 0;
-  for (int frame = 0; frame < 4; ++frame) {
-    const io::Cloud cloud = simulator.frame(frame);
-    const auto wanted = half.run(cloud).labels(-1), got = narrow.run(cloud).labels(-1);
-    ASSERT_EQ(got.size(), wanted.size());
-    points += static_cast<std::int64_t>(wanted.size());
-    for (std::size_t i = 0; i < wanted.size(); ++i) equal += got[i] == wanted[i];
+  for (const char* dtype : {"fp8", "int8"}) {
+    const Engine narrow(load_model(path), {.device = "cuda", .dtype = dtype});
+    std::int64_t points = 0, equal = 0;
+    for (int frame = 0; frame < 4; ++frame) {
+      const io::Cloud cloud = simulator.frame(frame);
+      const auto wanted = half.run(cloud).labels(-1), got = narrow.run(cloud).labels(-1);
+      ASSERT_EQ(got.size(), wanted.size());
+      points += static_cast<std::int64_t>(wanted.size());
+      for (std::size_t i = 0; i < wanted.size(); ++i) equal += got[i] == wanted[i];
+    }
+    const double share = static_cast<double>(equal) / static_cast<double>(points);
+    std::printf("%s: %lld points, labels as in f16: %.4f\n", dtype, static_cast<long long>(points),
+                share);
+    EXPECT_GE(share, 0.98) << dtype;
+    EXPECT_LT(share, 1) << dtype << ": nothing was rounded to 8 bits";
   }
-  const double share = static_cast<double>(equal) / static_cast<double>(points);
-  std::printf("%lld points, labels as in f16: %.4f\n", static_cast<long long>(points), share);
-  EXPECT_GE(share, 0.98);
-  EXPECT_LT(share, 1) << "nothing was rounded to 8 bits";
 }
 
 TEST(NarrowExecutor, RefusesTheCpu) {
   const Plan plan = make_plan(network("minkunet18"));
-  EXPECT_THROW(make_executor(plan, {.device = {}, .dtype = DType::e4m3}), base::Error);
+  for (const DType dtype : {DType::e4m3, DType::i8})
+    EXPECT_THROW(make_executor(plan, {.device = {}, .dtype = dtype}), base::Error);
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 #include "gemm_core/device/cuda/gather_conv.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
-#include <type_traits>
 
-#include "gemm_core/base/convert.hpp"
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/device/cuda/lower_epilogue.hpp"
 #include "gemm_core/kernel/simt_gather_conv.cuh"
@@ -18,8 +15,11 @@ using base::DType;
 
 // tf32 is stored as float.
 DType storage(DType compute) { return compute == DType::tf32 ? DType::f32 : compute; }
-// Of results and of what is added to them, where they are not e4m3.
-DType wide(DType compute) { return compute == DType::e4m3 ? DType::f16 : storage(compute); }
+// Of results and of what is added to them, where they are not 8-bit.
+DType wide(DType compute) { return is_eight_bit(compute) ? DType::f16 : storage(compute); }
+Narrow narrow_of(DType type) {
+  return type == DType::e4m3 ? Narrow::e4m3 : type == DType::i8 ? Narrow::i8 : Narrow::none;
+}
 
 std::int64_t row_pitch(const base::ConstTensorView& v) { return v.stride[0]; }
 std::int64_t row_pitch(const base::TensorView& v) { return v.stride[0]; }
@@ -47,7 +47,7 @@ int element_bytes(DType type) { return static_cast<int>(base::bytes(type)); }
 // What may stand where the wide type does.
 template <class View>
 DType wide_or_narrow(const View& view, DType type) {
-  return type == DType::f16 && view.dtype == DType::e4m3 ? DType::e4m3 : type;
+  return type == DType::f16 && is_eight_bit(view.dtype) ? view.dtype : type;
 }
 
 bool is_epilogue_simple(const Epilogue& epilogue) {
@@ -69,12 +69,20 @@ bool is_mixed(const GatherConvArguments& a) {
                      });
 }
 
-// Smallest power of two by which `values` of e4m3 reach no further than its largest value. Powers
-// of two cost no precision, and equal weights have equal bits whatever stands beside them.
-float narrow_scale(const float* values, std::int64_t count) {
-  float largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
-  return e4m3_scale(largest);
+// The 8-bit types of a call are one.
+bool has_other_narrow(const GatherConvArguments& a) {
+  Narrow type = narrow_of(a.weights->compute);
+  const auto differs = [&](DType of) {
+    const Narrow narrow = narrow_of(of);
+    if (narrow == Narrow::none) return false;
+    if (type == Narrow::none) type = narrow;
+    return narrow != type;
+  };
+  if (differs(a.output.dtype)) return true;
+  return std::any_of(a.epilogue.nodes.begin(), a.epilogue.nodes.end(),
+                     [&](const EpilogueNode& node) {
+                       return node.kind == EpilogueNode::Kind::add && differs(node.aux.dtype);
+                     });
 }
 
 // Weights as boxes of one tap, kTileN output channels and one span of input channels, written with
@@ -105,7 +113,7 @@ CUtensorMap weight_map(const ConvWeights& weights, const Sm90Instance& instance)
   const CUtensorMapDataType type =
       weights.compute == DType::f16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
       : weights.compute == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-      : weights.compute == DType::e4m3 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+      : is_eight_bit(weights.compute)  ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                        : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   CUtensorMap map;
   const CUresult result =
@@ -139,7 +147,7 @@ DeviceEpilogue lower_epilogue(const Epilogue& epilogue, const base::TensorView& 
     to.scale = node.scale;
     to.shift = node.shift;
     if (node.kind == EpilogueNode::Kind::add) {
-      const DType type = output.dtype == DType::e4m3 ? DType::f16 : output.dtype;
+      const DType type = wide(output.dtype);
       check_matrix(node.aux, output.shape[1], wide_or_narrow(node.aux, type), "epilogue operand");
       if (!factors.empty()) {
         ENSURE(additions < factors.size() && type == DType::f16, "gather_conv: ", factors.size(),
@@ -148,64 +156,10 @@ DeviceEpilogue lower_epilogue(const Epilogue& epilogue, const base::TensorView& 
       }
       to.aux = node.aux.data;
       to.aux_pitch = row_pitch(node.aux);
-      to.is_narrow = node.aux.dtype == DType::e4m3;
+      to.narrow = narrow_of(node.aux.dtype);
     }
   }
   return lowered;
-}
-
-float e4m3_scale(float largest) {
-  constexpr float kLargest = 448;
-  if (!(largest > 0) || !std::isfinite(largest)) return 1;
-  int exponent = 0;
-  const float fraction = std::frexp(largest / kLargest, &exponent);  // in [0.5, 1)
-  return std::ldexp(1.f, std::max(-100, fraction == 0.5f ? exponent - 1 : exponent));
-}
-
-ConvWeights upload_conv_weights(const ConvWeightsDesc& desc, std::span<const float> scale) {
-  ENSURE(desc.cout > 0 && desc.taps > 0 && desc.cin > 0 && desc.groups > 0 &&
-             desc.cin % desc.groups == 0 && desc.cout % desc.groups == 0,
-         "conv weights: ", desc.cout, " x ", desc.taps, " x ", desc.cin, " in ", desc.groups,
-         " groups");
-  ENSURE(desc.weight != nullptr, "conv weights: no data");
-  const DType type = storage(desc.compute);
-  ConvWeights w;
-  w.cout = desc.cout;
-  w.taps = desc.taps;
-  w.cin = desc.cin;
-  w.groups = desc.groups;
-  w.compute = desc.compute;
-  const std::int64_t bytes = base::bytes(type), channels = desc.cin / desc.groups,
-                     per_chunk = 16 / bytes;
-  w.pitch = (channels + per_chunk - 1) / per_chunk * per_chunk;
-  std::vector<std::uint8_t> host(static_cast<std::size_t>(desc.cout * desc.taps * w.pitch * bytes),
-                                 0);
-  if (desc.compute == DType::e4m3 && !scale.empty()) {
-    ENSURE(static_cast<std::int64_t>(scale.size()) == desc.cout, "conv weights: ", scale.size(),
-           " scales for ", desc.cout, " output channels");
-    w.scale.assign(scale.begin(), scale.end());
-  } else if (desc.compute == DType::e4m3) {
-    for (std::int64_t row = 0; row < desc.cout; ++row)
-      w.scale.push_back(
-          narrow_scale(desc.weight + row * desc.taps * channels, desc.taps * channels));
-  }
-  base::visit_dtype<float, base::tf32_t, base::half_t, base::bf16_t, base::e4m3_t>(
-      desc.compute, "conv weights", [&]<class T>() {
-        auto* to = reinterpret_cast<T*>(host.data());
-        for (std::int64_t i = 0; i < desc.cout * desc.taps; ++i) {
-          for (std::int64_t c = 0; c < channels; ++c) {
-            const float value = desc.weight[i * channels + c];
-            if constexpr (std::is_same_v<T, base::e4m3_t>)
-              to[i * w.pitch + c] =
-                  base::convert<T>(value / w.scale[static_cast<std::size_t>(i / desc.taps)]);
-            else
-              to[i * w.pitch + c] = T(value);
-          }
-        }
-      });
-  w.data = base::cuda::Buffer<std::uint8_t>(host.size());
-  CUDA_CHECK(cudaMemcpy(w.data.data(), host.data(), host.size(), cudaMemcpyHostToDevice));
-  return w;
 }
 
 const char* why_not(const Sm90Instance& instance, const GatherConvArguments& a) {
@@ -262,6 +216,8 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   check_matrix(a.output, w.cout, wide_or_narrow(a.output, wide(w.compute)), "output");
   ENSURE(a.output.shape[0] < kSlotRow, "gather_conv: ", a.output.shape[0], " output rows; at most ",
          int{kSlotRow}, " are possible");
+  ENSURE(!has_other_narrow(a), "gather_conv: two 8-bit types in one call; the weights compute in ",
+         base::name(w.compute));
   const DeviceEpilogue epilogue = lower_epilogue(a.epilogue, a.output, a.aux_factors);
   Impl& impl = *impl_;
   impl.overlap = a.overlap;
@@ -271,11 +227,11 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
                a.output.shape[0] == 0,
            "gather_conv: ", w.taps, " taps and no neighbours");
     ENSURE(a.own_weights == nullptr, "gather_conv: the SIMT kernel takes no own rows");
-    ENSURE(w.compute != DType::e4m3, "gather_conv: the SIMT kernel has no products of ",
+    ENSURE(!is_eight_bit(w.compute), "gather_conv: the SIMT kernel has no products of ",
            base::name(w.compute));
     impl.element = w.compute;
     SimtGatherConvParams& p = impl.simt;
-    p.is_narrow = a.output.dtype == DType::e4m3;
+    p.narrow = narrow_of(a.output.dtype);
     p.input = a.input.data;
     p.input_pitch = row_pitch(a.input);
     p.neighbours = a.canonical;
@@ -345,7 +301,7 @@ GatherConv::GatherConv(const GatherConvArguments& a) : impl_(std::make_unique<Im
   p.store.partial_pitch = impl.column_blocks * instance.tile_n;
   p.store.partial_plane = a.output.shape[0] * p.store.partial_pitch;
   p.store.epilogue = epilogue;
-  p.store.is_narrow = a.output.dtype == DType::e4m3;
+  p.store.narrow = narrow_of(a.output.dtype);
   for (int i = 0; i < epilogue.count && p.store.early_add < 0; ++i) {
     if (epilogue.node[i].kind == EpilogueNode::Kind::add) p.store.early_add = i;
   }

@@ -24,27 +24,35 @@ struct ConvWeights {
   base::cuda::Buffer<std::uint8_t> data;
   std::int64_t cout = 0, taps = 1, cin = 0, groups = 1, pitch = 0;
   base::DType compute = base::DType::f32;
-  // e4m3: of each output channel, a power of two; `data` times it are the weights, and the epilogue
-  // has to bring it in. Empty in other types.
+  // e4m3, int8: of each output channel; `data` times it are the weights, and the epilogue has to
+  // bring it in. Empty in other types.
   std::vector<float> scale;
 };
 // The smallest power of two with `largest` / scale <= 448; 1 for zero and for what is not finite.
 float e4m3_scale(float largest);
-// `scale`: of each output channel, instead of that which suits the weights (e4m3).
+// By which values up to `largest` are divided to be stored in `type`: e4m3 as above (powers of two
+// cost no precision, and equal weights have equal bits whatever stands beside them), int8 largest /
+// 127, which is 1 for zero and for what is not finite.
+float narrow_scale(base::DType type, float largest);
+constexpr bool is_eight_bit(base::DType type) {
+  return type == base::DType::e4m3 || type == base::DType::i8;
+}
+// `scale`: of each output channel, instead of that which suits the weights (8-bit types).
 ConvWeights upload_conv_weights(const ConvWeightsDesc& desc, std::span<const float> scale = {});
 
 struct GatherConvArguments {
   base::ConstTensorView input;  // [rows, cin], unit stride along channels; element type =
                                 // weights.compute (f32 for tf32)
   const ConvWeights* weights = nullptr;
-  // Device pointers; aux in the input's type. Of e4m3 and f16 products both results and aux may be
-  // f16 or e4m3, each as it likes; results saturate.
+  // Device pointers; aux in the input's type. Of f16 products both results and aux may be f16 or
+  // one 8-bit type, of 8-bit products f16 or the input's type, each as it likes; results saturate.
   Epilogue epilogue;
-  std::vector<float> aux_factors;  // of the epilogue's additions, in order; empty: 1 all; f16, e4m3
+  std::vector<float>
+      aux_factors;          // of the epilogue's additions, in order; empty: 1 all; f16, 8 bits
   base::TensorView output;  // [row capacity, cout], any row stride; the input's type, but see above
   // One more tap (matrix-core path, where the instance takes it): each output row's own row of
   // own_input [rows, cin'], the input's type, times own_weights [cout, 1, cin'], the weights' type
-  // and, of e4m3, their scale. For tables in which every row has some tap of the centre plane.
+  // and, of 8 bits, their scale. For tables in which every row has some tap of the centre plane.
   base::ConstTensorView own_input;
   const ConvWeights* own_weights = nullptr;  // null: none
 

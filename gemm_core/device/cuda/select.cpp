@@ -63,6 +63,7 @@ const Sm90Instance* find(DType element, const std::string& name) {
                              : element == DType::bf16 ? "bf16_"
                              : element == DType::tf32 ? "tf32_"
                              : element == DType::e4m3 ? "e4m3_"
+                             : element == DType::i8   ? "i8_"
                                                       : "f32_";
   for (const Sm90Instance* instance : sm90_instances()) {
     if (instance->name == prefix + name) return instance;
@@ -83,7 +84,9 @@ LayerChoice choose_instance(const LayerShape& layer) {
   const auto [compute, cin, cout, rows, taps] = layer;
   if (cin % (16 / base::bytes(compute == DType::tf32 ? DType::f32 : compute)) != 0 || cout % 8 != 0)
     return {};
-  const DType rows_of = compute == DType::bf16 ? DType::f16 : compute;  // timed alike
+  const DType rows_of = compute == DType::bf16 ? DType::f16  // timed alike
+                        : compute == DType::i8 ? DType::e4m3
+                                               : compute;
   // One tap a row (pointwise, strided, inverse): narrower tiles fill the machine sooner. 384 -> 256
   // over 8.5k rows: 8.2 us instead of 10.4.
   if (taps <= 8 && cout > 192 && rows < 30000)

@@ -13,16 +13,19 @@
 
 namespace gemm_core {
 
+// Eight-bit types that may stand beside f16; `either`: which of the two is known at run time.
+enum class Narrow : std::uint8_t { none, e4m3, i8, either };
+
 struct DeviceEpilogueNode {
   EpilogueNode::Kind kind = EpilogueNode::Kind::activate;
   Activation activation = Activation::identity;
   float slope = 1;  // of the negative side: 0 for relu, 1 for the identity
   const float* scale = nullptr;
   const float* shift = nullptr;
-  const void* aux = nullptr;   // f16, bf16 or f32 as the kernel's wide type is, or e4m3
-  std::int64_t aux_pitch = 0;  // elements between rows
-  float factor = 1;            // of aux
-  bool is_narrow = false;      // aux is e4m3
+  const void* aux = nullptr;     // f16, bf16 or f32 as the kernel's wide type is, or `narrow`
+  std::int64_t aux_pitch = 0;    // elements between rows
+  float factor = 1;              // of aux
+  Narrow narrow = Narrow::none;  // what aux is instead of the wide type
 };
 
 struct DeviceEpilogue {
@@ -110,6 +113,31 @@ struct DeviceElement<base::e4m3_t> {
     static_cast<__nv_fp8_storage_t*>(p)[i] = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3);
   }
 };
+// Saturating: values beyond 127 become 127, those below -128 become -128, NaN becomes 0.
+template <>
+struct DeviceElement<std::int8_t> {
+  static __device__ __forceinline__ std::uint32_t pack(float a, float b) {
+    std::uint32_t bits;
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(bits)
+        : "r"(__float2int_rn(b)), "r"(__float2int_rn(a)), "r"(0));
+    return bits & 0xffffu;
+  }
+  // Two values of the low 16 bits, as two halves: 1024 + 128 + v has v + 128 in its low byte.
+  static __device__ __forceinline__ std::uint32_t halves(std::uint32_t bits) {
+    const std::uint32_t biased = __byte_perm(bits ^ 0x8080u, 0x64646464u, 0x4140);
+    const __half2 offset = __half2half2(__ushort_as_half(0x6480));  // 1152
+    const __half2 pair = __hsub2(*reinterpret_cast<const __half2*>(&biased), offset);
+    return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+  static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
+    return static_cast<const std::int8_t*>(p)[i];
+  }
+  static __device__ __forceinline__ void store(void* p, std::int64_t i, float v) {
+    static_cast<std::int8_t*>(p)[i] =
+        static_cast<std::int8_t>(max(-128, min(127, __float2int_rn(v))));
+  }
+};
 template <>
 struct DeviceElement<float> {
   static __device__ __forceinline__ float load(const void* p, std::int64_t i) {
@@ -134,6 +162,22 @@ struct DeviceElement<base::tf32_t> {
   }
 };
 
+template <class Wide>
+__device__ __forceinline__ float load_element(Narrow narrow, const void* p, std::int64_t i) {
+  return narrow == Narrow::none   ? DeviceElement<Wide>::load(p, i)
+         : narrow == Narrow::e4m3 ? DeviceElement<base::e4m3_t>::load(p, i)
+                                  : DeviceElement<std::int8_t>::load(p, i);
+}
+template <class Wide>
+__device__ __forceinline__ void store_element(Narrow narrow, void* p, std::int64_t i, float v) {
+  if (narrow == Narrow::none)
+    DeviceElement<Wide>::store(p, i, v);
+  else if (narrow == Narrow::e4m3)
+    DeviceElement<base::e4m3_t>::store(p, i, v);
+  else
+    DeviceElement<std::int8_t>::store(p, i, v);
+}
+
 // One value at (row, column): for kernels whose threads own single values.
 template <class Out>
 __device__ __forceinline__ float apply_epilogue(const DeviceEpilogue& epilogue, float v,
@@ -146,9 +190,7 @@ __device__ __forceinline__ float apply_epilogue(const DeviceEpilogue& epilogue, 
       v = fmaf(v, scale, shift);
     } else if (node.kind == EpilogueNode::Kind::add) {
       const std::int64_t at = row * node.aux_pitch + column;
-      const float aux = node.is_narrow ? DeviceElement<base::e4m3_t>::load(node.aux, at)
-                                       : DeviceElement<Out>::load(node.aux, at);
-      v = fmaf(aux, node.factor, v);
+      v = fmaf(load_element<Out>(node.narrow, node.aux, at), node.factor, v);
     } else {
       v = activate(v, node.activation, node.slope);
     }

@@ -1,6 +1,6 @@
 // From WGMMA's accumulators to memory: adds the partial sums of outer planes, runs the epilogue,
-// rounds once and stores 16 bytes a lane (8 of e4m3) into the rows that the slots name (a slice of
-// a wider tensor if the pitch says so).
+// rounds once and stores 16 bytes a lane (8 of 8-bit types) into the rows that the slots name (a
+// slice of a wider tensor if the pitch says so).
 #pragma once
 #include <type_traits>
 
@@ -37,16 +37,17 @@ struct StoreParams {
   std::int64_t partial_plane = 0;
   std::int32_t partial_pitch = 0;
   DeviceEpilogue epilogue;
-  int early_add = -1;      // the node whose operand may be read when a tile begins
-  bool is_narrow = false;  // the output is e4m3, whatever the kernel's wide type
+  int early_add = -1;            // the node whose operand may be read when a tile begins
+  Narrow narrow = Narrow::none;  // what the output is instead of the kernel's wide type
 };
 
 // A lane's view of a 64 x kN fragment: rows r and r + 8 of its warp's 16 (`entries`: what the
 // slots say of them), and column pairs: acc[4 * j + 2 * half + i] is column 8 * j + 2 * (lane % 4)
 // + i.
-// Out: the wide type of results and of what is added; either may be e4m3 instead where kMayBeNarrow.
-template <class Out, int kN, bool kMayBeNarrow = false>
+// Out: the wide type of results and of what is added; both may be of kNarrow instead.
+template <class Out, int kN, Narrow kNarrow = Narrow::none>
 struct WgmmaStore {
+  static constexpr bool kMayBeNarrow = kNarrow != Narrow::none;
   static_assert(!kMayBeNarrow || std::is_same_v<Out, base::half_t>);
   using Accumulators = float[kN / 2];
   using Entries = int[2];
@@ -92,7 +93,7 @@ struct WgmmaStore {
   // Two rows of what an addition adds, 8 neighbouring columns a lane as they lie in memory.
   static constexpr bool kIsPacked = sizeof(Out) == 2;  // two values a register
   struct Addend {
-    uint4 packed[2][kN / 32];  // e4m3: the first half
+    uint4 packed[2][kN / 32];  // 8-bit types: the first half
   };
 
   // All loads of both rows without a use between them.
@@ -100,7 +101,7 @@ struct WgmmaStore {
                                               const Entries& entries, Addend& addend) const {
     static_assert(kIsPacked);
     if constexpr (kMayBeNarrow) {
-      if (node.is_narrow) {
+      if (node.narrow != Narrow::none) {
         each_piece<std::uint8_t>(
             node.aux, node.aux_pitch, entries,
             [&](int half, int group, const std::uint8_t* from) {
@@ -145,7 +146,7 @@ struct WgmmaStore {
 
   __device__ __forceinline__ void store(const Accumulators& acc, const Entries& entries) const {
     if constexpr (kMayBeNarrow) {
-      if (params.is_narrow) {
+      if (params.narrow != Narrow::none) {
         store_narrow(acc, entries);
         return;
       }
@@ -206,6 +207,18 @@ struct WgmmaStore {
     }
   }
 
+  static __device__ __forceinline__ bool is_i8(Narrow known) {
+    return kNarrow == Narrow::i8 || (kNarrow == Narrow::either && known == Narrow::i8);
+  }
+  __device__ __forceinline__ std::uint32_t pack_narrow(float a, float b) const {
+    return is_i8(params.narrow) ? DeviceElement<std::int8_t>::pack(a, b)
+                                : DeviceElement<base::e4m3_t>::pack(a, b);
+  }
+  static __device__ __forceinline__ std::uint32_t halves_of(Narrow known, std::uint32_t bits) {
+    return is_i8(known) ? DeviceElement<std::int8_t>::halves(bits)
+                        : DeviceElement<base::e4m3_t>::halves(bits);
+  }
+
   // Two groups of 32 columns share a transposition, each in half of a register.
   __device__ __forceinline__ void store_narrow(const Accumulators& acc,
                                                const Entries& entries) const {
@@ -222,9 +235,9 @@ struct WgmmaStore {
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
           const int at = (group * 4 + q) * 4 + half * 2;
-          bits[q] = DeviceElement<base::e4m3_t>::pack(acc[at], acc[at + 1]);
+          bits[q] = pack_narrow(acc[at], acc[at + 1]);
           if (group + 1 < kGroups) {
-            bits[q] |= DeviceElement<base::e4m3_t>::pack(acc[at + 16], acc[at + 17]) << 16;
+            bits[q] |= pack_narrow(acc[at + 16], acc[at + 17]) << 16;
           }
         }
         transpose_quad(bits, lane);
@@ -282,12 +295,12 @@ struct WgmmaStore {
   __device__ __forceinline__ void add_packed(Accumulators& acc, const DeviceEpilogueNode& node,
                                              const Addend& addend) const {
     if constexpr (kMayBeNarrow) {
-      if (node.is_narrow) {
-        add_halves(acc, node.factor, addend, [](const uint4& packed, std::uint32_t(&bits)[4]) {
-          bits[0] = DeviceElement<base::e4m3_t>::halves(packed.x);
-          bits[1] = DeviceElement<base::e4m3_t>::halves(packed.x >> 16);
-          bits[2] = DeviceElement<base::e4m3_t>::halves(packed.y);
-          bits[3] = DeviceElement<base::e4m3_t>::halves(packed.y >> 16);
+      if (node.narrow != Narrow::none) {
+        add_halves(acc, node.factor, addend, [&](const uint4& packed, std::uint32_t(&bits)[4]) {
+          bits[0] = halves_of(node.narrow, packed.x);
+          bits[1] = halves_of(node.narrow, packed.x >> 16);
+          bits[2] = halves_of(node.narrow, packed.y);
+          bits[3] = halves_of(node.narrow, packed.y >> 16);
         });
         return;
       }

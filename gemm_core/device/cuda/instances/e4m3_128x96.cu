@@ -15,7 +15,7 @@ const Sm90Instance kE4M3_128x96 =
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
                                                           .releases_early = true,
-                                                          .reads_addend_early = true,
+                                                          .reads_addend_last = true,
                                                           .takes_own_rows = true}>>("e4m3_128x96");
 
 }  // namespace gemm_core::cuda

@@ -13,7 +13,7 @@ const Sm90Instance kE4M3_64x128 =
                                                           .gather_warps = 4,
                                                           .teams = 4,
                                                           .blocks_per_sm = 1,
-                                                          .reads_addend_early = true,
+                                                          .takes_turns = true,
                                                           .takes_own_rows = true}>>("e4m3_64x128");
 
 }  // namespace gemm_core::cuda

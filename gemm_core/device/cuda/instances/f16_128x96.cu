@@ -14,7 +14,7 @@ const Sm90Instance kF16_128x96 =
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
                                                           .releases_early = true,
-                                                          .reads_addend_early = true,
+                                                          .reads_addend_last = true,
                                                           .takes_own_rows = true}>>("f16_128x96");
 
 }  // namespace gemm_core::cuda

@@ -98,7 +98,7 @@ void time_epilogue(cudaStream_t stream) {
         gemm_core::cuda::VisitorGemm gemm;
         Bytes workspace;
       };
-      std::vector<Fused> fused(4);
+      std::vector<Fused> fused(6);
       std::vector<Gemm> plain;
       std::vector<std::string> names;
       std::vector<std::function<void()>> contenders;
@@ -118,10 +118,13 @@ void time_epilogue(cudaStream_t stream) {
         contenders.push_back([&x, stream] { x.gemm.run(stream); });
       };
       using gemm_core::cuda::VisitorPath;
-      add(fused[0], "bias, silu", false, false, VisitorPath::fastest);
-      add(fused[1], "bias, silu, residual, amax", true, true, VisitorPath::fastest);
-      add(fused[2], "the same", true, true, VisitorPath::interpreted);
-      add(fused[3], "the same", true, true, VisitorPath::separate);
+      const char* const everything = "bias, silu, residual, amax";
+      add(fused[0], "bias, silu", false, false, VisitorPath::compiled_128);
+      add(fused[1], "bias, silu", false, false, VisitorPath::compiled_256);
+      add(fused[2], everything, true, true, VisitorPath::compiled_128);
+      add(fused[3], everything, true, true, VisitorPath::compiled_256);
+      add(fused[4], everything, true, true, VisitorPath::interpreted);
+      add(fused[5], everything, true, true, VisitorPath::separate);
       const auto ms = medians(contenders, stream);
       const float best =
           *std::min_element(ms.begin(), ms.begin() + static_cast<long>(names.size()));

@@ -33,7 +33,8 @@ list(APPEND GEMM_CORE_CUDA_SOURCES
   device/cuda/grouped_gemm.cu
   device/cuda/mixed_instances.cpp
   device/cuda/mixed_lowering.cu
-  device/cuda/tensor_map.cpp)
+  device/cuda/tensor_map.cpp
+  device/cuda/tensor_map_encoder.cpp)
 foreach(type f16 bf16)
   foreach(majors kk kn mk mn)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/dense_${type}_${majors}.cu)
@@ -77,14 +78,16 @@ set(GEMM_CORE_PORTABLE_CUDA_SOURCES
   device/cuda/complex_launch.cu
   device/cuda/dense_fallback.cu
   device/cuda/depthwise.cu
+  device/cuda/depthwise_rows.cu
   device/cuda/reduction.cu
   device/cuda/sparse_compress.cu
   device/cuda/table_mma.cu
   device/cuda/table_simt.cu)
 # Epilogue trees: one kernel a file.
-list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/visitor_gemm.cu device/cuda/visitor_lowering.cpp)
+list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/visitor_gemm.cu device/cuda/visitor_lowering.cpp
+  device/cuda/visitor_plan.cu)
 foreach(type f16 bf16)
-  foreach(tree amax residual program)
+  foreach(tree amax amax_256 residual residual_256 program)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/tree_${type}_${tree}.cu)
   endforeach()
 endforeach()

@@ -4,18 +4,12 @@
 #pragma once
 #include "gemm_core/base/fast_divmod.hpp"
 #include "gemm_core/collective/cuda_operand_loads.cuh"
+#include "gemm_core/kernel/depthwise_tensor.hpp"
 
 namespace gemm_core {
 
 // Position p of the result reads position (p * stride - lower + tap * dilation) (forward), or where
-// (p + lower - tap * dilation) / stride is exact (gradient), of what is read. Steps in elements;
-// channels contiguous.
-struct DepthwiseTensor {
-  const void* data = nullptr;
-  base::DType type = base::DType::f32;
-  std::int64_t batch_step = 0, step[3] = {0, 0, 0};
-};
-
+// (p + lower - tap * dilation) / stride is exact (gradient), of what is read.
 struct DepthwiseParams {
   DepthwiseTensor from, to, filter;  // filter: batch_step is that of channels, step those of taps
   base::DType rounds_to = base::DType::f32;

@@ -1,8 +1,9 @@
 // Dense products on Hopper whose results pass through an epilogue tree that is part of the compiled
-// kernel. Two consumer warpgroups take tiles of 128 x 128 in turn: while one multiplies, the other
-// runs the tree. Each has a whole tile of shared memory for results and a thread of its own that
-// stores them; where the tree reads a matrix, that thread has it copied to the same place while the
-// tile is multiplied, and the results take its place.
+// kernel. Two consumer warpgroups take tiles of 128 x 128 in turn, so that one runs the tree while
+// the other multiplies, or share tiles of 128 x 256, 64 rows each. Each has shared memory for all
+// of its results of a tile and a thread of its own that stores them; where the tree reads a matrix,
+// that thread has it copied to the same place while the tile is multiplied, and the results take
+// its place.
 #pragma once
 #include "gemm_core/collective/sm90_tma_mma.cuh"
 #include "gemm_core/epilogue/cuda/device_nodes.cuh"
@@ -10,16 +11,19 @@
 
 namespace gemm_core {
 
-template <class Element_, bool kKMajorA, bool kKMajorB, int kTreeStages>
-struct Sm90TreeConfig
-    : Sm90DenseConfig<
-          Element_, kKMajorA, kKMajorB,
-          Sm90DenseTile{
-              .m = 128, .n = 128, .stages = kTreeStages, .cluster = 2, .alternates = true}> {
-  using Base = Sm90DenseConfig<
-      Element_, kKMajorA, kKMajorB,
-      Sm90DenseTile{.m = 128, .n = 128, .stages = kTreeStages, .cluster = 2, .alternates = true}>;
+enum class TreeTile : std::uint8_t { in_turn_128, shared_256 };  // of 128 rows by so many columns
+
+constexpr Sm90DenseTile dense_tile_of(TreeTile tile) {
+  return tile == TreeTile::in_turn_128
+             ? Sm90DenseTile{.m = 128, .n = 128, .stages = 5, .cluster = 2, .alternates = true}
+             : Sm90DenseTile{.m = 128, .n = 256, .stages = 3, .cluster = 2};
+}
+
+template <class Element_, bool kKMajorA, bool kKMajorB, TreeTile kTile>
+struct Sm90TreeConfig : Sm90DenseConfig<Element_, kKMajorA, kKMajorB, dense_tile_of(kTile)> {
+  using Base = Sm90DenseConfig<Element_, kKMajorA, kKMajorB, dense_tile_of(kTile)>;
   static constexpr int kStoreBytes = 32768;  // of a consumer: 4 blocks of 64 rows of 128 bytes
+  static constexpr int kPanels = Base::kTileN / kTreeColumns;
   static constexpr int kRings = Base::kStages * Base::kStageBytes + Base::kConsumers * kStoreBytes;
   // full, empty, turn; a consumer's `ready` and `filled`.
   static constexpr int kBarrierBytes =
@@ -40,27 +44,36 @@ struct Sm90TreeGemmParams {
 template <class Config, class Tree>
 struct Sm90TreeGemm {
   static constexpr int kSharedBytes =
-      Config::kRings + Config::kBarrierBytes + Config::kConsumers * Tree::kSharedFloats * 4;
+      Config::kRings + Config::kBarrierBytes +
+      Config::kConsumers * Config::kPanels * Tree::kSharedFloats * 4;
   static_assert(kSharedBytes <= 227 * 1024, "stages and the tree do not fit in shared memory");
   using Mma = Sm90TmaMma<Config>;
   static constexpr int kBlockBytes = 8192;  // 64 rows of 64 results
   static constexpr int kBlocks = Config::kStoreBytes / kBlockBytes;
 
+  // Where block `block` of a consumer begins in its tile.
+  static __device__ __forceinline__ int row_of(int consumer, int block) {
+    return Config::kAlternates ? block / 2 * 64 : consumer * 64;
+  }
+  static __device__ __forceinline__ int column_of(int block) {
+    return Config::kAlternates ? block % 2 * 64 : block * 64;
+  }
+
   // The tree on four blocks of 64 x 64 in turn, whose sums move to the front: one copy of the code.
   // Results are left in `room`.
   static __device__ __forceinline__ void run(const Sm90TreeGemmParams<Tree>& params,
                                              typename Tree::State& state, TreePlace at,
-                                             const DenseWork& work, std::uint32_t room,
-                                             typename Mma::Sums& sums) {
-    static_assert(Config::kAtoms == 2 && Config::Mma::kAccumulators == 2 * kTreeValues);
+                                             const DenseWork& work, int consumer,
+                                             std::uint32_t room, typename Mma::Sums& sums) {
+    constexpr int kAtoms = Config::kAtoms, kSums = Config::Mma::kAccumulators;
+    static_assert(kAtoms * kSums == kBlocks * kTreeValues);
     const int lane = at.thread % 32, matrix = lane / 8;
     const int matrix_row = at.thread / 32 * 16 + lane % 8 + 8 * (matrix & 1);
 #pragma unroll 1
     for (int block = 0; block < kBlocks; ++block) {
-      at.atom = block / 2;
-      at.column = block % 2 * 64;
+      at.column = column_of(block);
       at.matrix = room + block * kBlockBytes;
-      at.spot.row = work.m + at.atom * 64 + at.thread / 32 * 16 + lane / 4;
+      at.spot.row = work.m + row_of(consumer, block) + at.thread / 32 * 16 + lane / 4;
       at.spot.column = work.n + at.column + lane % 4 * 2;
       TreeValues in, out;
 #pragma unroll
@@ -77,10 +90,9 @@ struct Sm90TreeGemm {
                             words[1], words[2], words[3]);
       }
 #pragma unroll
-      for (int i = 0; i < kTreeValues; ++i) {
-        sums[0][i] = sums[0][i + kTreeValues];
-        sums[0][i + kTreeValues] = sums[1][i];
-        sums[1][i] = sums[1][i + kTreeValues];
+      for (int i = 0; i + kTreeValues < kAtoms * kSums; ++i) {
+        const int from = i + kTreeValues;
+        sums[i / kSums][i % kSums] = sums[from / kSums][from % kSums];
       }
     }
   }
@@ -88,26 +100,26 @@ struct Sm90TreeGemm {
   // One thread a consumer. `ready`: the room is free, and holds what the tree reads; `filled`: the
   // results are there. Blocks of 64 x 64 by bulk copies.
   static __device__ __forceinline__ void copy_tile(const Sm90TreeGemmParams<Tree>& params,
-                                                   const DenseWork& work, std::uint32_t room,
-                                                   std::uint32_t ready, std::uint32_t filled,
-                                                   std::uint32_t parity) {
+                                                   const DenseWork& work, int consumer,
+                                                   std::uint32_t room, std::uint32_t ready,
+                                                   std::uint32_t filled, std::uint32_t parity) {
     ptx::bulk_wait_read<0>();  // the results of the consumer's last tile
     if constexpr (Tree::kPrefetches) {
       ptx::barrier_arrive_expect(ready, Config::kStoreBytes);
 #pragma unroll 1
       for (int block = 0; block < kBlocks; ++block)
-        ptx::tma_load_3d(room + block * kBlockBytes, &params.aux, ready, work.n + block % 2 * 64,
-                         work.m + block / 2 * 64, work.batch * params.batch_step_aux);
+        ptx::tma_load_3d(room + block * kBlockBytes, &params.aux, ready, work.n + column_of(block),
+                         work.m + row_of(consumer, block), work.batch * params.batch_step_aux);
     } else {
       ptx::barrier_arrive(ready);
     }
     ptx::barrier_wait(filled, parity);
 #pragma unroll 1
     for (int block = 0; block < kBlocks; ++block) {
-      const int column = work.n + block % 2 * 64;
+      const int column = work.n + column_of(block);
       if (column < params.n)
-        ptx::tma_store_3d(&params.d, room + block * kBlockBytes, column, work.m + block / 2 * 64,
-                          work.batch);
+        ptx::tma_store_3d(&params.d, room + block * kBlockBytes, column,
+                          work.m + row_of(consumer, block), work.batch);
     }
     ptx::bulk_commit();
   }
@@ -150,6 +162,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     work.n = static_cast<int>(tile.n) * Config::kTileN;
     work.batch = static_cast<int>(tile.batch);
   };
+  // A consumer takes every kTurns-th tile of the block's.
+  constexpr std::uint32_t kTurns = Config::kAlternates ? Config::kConsumers : 1;
   typename Mma::Position position;
   if (group == Config::kConsumers) {
     ptx::release_registers_to<Config::kProducerRegisters>();
@@ -164,11 +178,11 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     } else if (thread % 32 == 0 && warp <= Config::kConsumers) {
       const int consumer = warp - 1;
       std::uint32_t tiles = 0;
-      for (std::uint32_t i = cluster + consumer * clusters; i < params.order.count();
-           i += Config::kConsumers * clusters) {
+      for (std::uint32_t i = cluster + (kTurns > 1 ? consumer : 0) * clusters;
+           i < params.order.count(); i += kTurns * clusters) {
         place(i);
-        Parts::copy_tile(params, work, mma.store_room(consumer), ready(consumer), filled(consumer),
-                         tiles++ & 1);
+        Parts::copy_tile(params, work, consumer, mma.store_room(consumer), ready(consumer),
+                         filled(consumer), tiles++ & 1);
       }
       ptx::bulk_wait_all();
     }
@@ -177,7 +191,9 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     const std::uint32_t room = mma.store_room(group);
     TreePlace at;
     at.thread = thread;
-    at.shared = base + Config::kRings + Config::kBarrierBytes + group * Tree::kSharedFloats * 4;
+    at.panels = Config::kPanels;
+    at.shared = base + Config::kRings + Config::kBarrierBytes +
+                group * Config::kPanels * Tree::kSharedFloats * 4;
     at.spot.lane = thread % 32;
     at.spot.m = params.m;
     at.spot.n = params.n;
@@ -185,8 +201,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     typename Tree::State state;
     std::uint32_t tiles = 0;
     for (std::uint32_t i = cluster; i < params.order.count(); i += clusters) {
-      const std::uint32_t tile = tiles++;
-      if (tile % 2 != static_cast<std::uint32_t>(group)) {
+      const std::uint32_t tile = tiles++, turn = tile / kTurns;
+      if (kTurns > 1 && tile % kTurns != static_cast<std::uint32_t>(group)) {
         position.advance(params.k_stages);
         continue;
       }
@@ -194,15 +210,15 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
       at.spot.batch = work.batch;
       at.tile_column = work.n;
       Tree::begin(params.tree, state, at);
-      mma.wait_for_turn(group, tile / 2);
+      mma.wait_for_turn(group, turn);
       mma.multiply(params.k_stages, group, thread % 32, position, sums);
       if constexpr (Tree::kSharedFloats > 0) {
         ptx::named_barrier(1 + group, 128);  // nobody reads the vectors of the last tile any more
         Tree::share(params.tree, state, at);
         ptx::named_barrier(1 + group, 128);
       }
-      ptx::barrier_wait(ready(group), tile / 2 & 1);
-      Parts::run(params, state, at, work, room, sums);
+      ptx::barrier_wait(ready(group), turn & 1);
+      Parts::run(params, state, at, work, group, room, sums);
       ptx::fence_proxy_async();
       __syncwarp();
       if (thread % 32 == 0) ptx::barrier_arrive(filled(group));

@@ -86,6 +86,7 @@ class DeviceConv {
   GemmStatus run(const ConvArguments& g, const ConvPlan& plan) {
     CUDA_CHECK(cudaMemcpy(result_bytes().data(), untouched_.data(), untouched_.size(),
                           cudaMemcpyHostToDevice));
+    CUDA_CHECK(cudaDeviceSynchronize());  // streams of their own do not wait for the copy
     const auto stream = base::cuda::Stream::create();
     const std::size_t bytes = gemm_core::cuda::Conv::workspace_size(g, plan);
     Bytes workspace(bytes);

@@ -83,9 +83,9 @@ void expect_values(Setting& s, const RuntimeGraph& graph, const Expected& expect
                    const std::function<void()>& check_rest) {
   const GemmArguments g = s.arguments();
   for (const VisitorPath path :
-       {VisitorPath::fastest, VisitorPath::interpreted, VisitorPath::separate}) {
-    if (path == VisitorPath::interpreted && !VisitorGemm::can_implement(g, graph, path).ok())
-      continue;
+       {VisitorPath::fastest, VisitorPath::compiled_128, VisitorPath::compiled_256,
+        VisitorPath::interpreted, VisitorPath::separate}) {
+    if (path != VisitorPath::fastest && !VisitorGemm::can_implement(g, graph, path).ok()) continue;
     std::fill(s.d.host.begin(), s.d.host.end(), std::uint8_t{0x5a});
     s.d.upload();
     std::string kernel;

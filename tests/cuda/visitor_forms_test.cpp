@@ -25,21 +25,21 @@ TEST(CudaVisitor, CommonFormsHaveKernelsOfTheirOwn) {
   const auto biased = tree(plus, Accumulator{}, bias);
   const auto with_residual = tree(plus, tree(compute(ElementwiseOp::silu), biased), s.residual());
 
-  EXPECT_EQ(kernel_of(s, describe(biased)), "float16_tree_bias");
+  EXPECT_EQ(kernel_of(s, describe(biased)), "float16_tree_bias_128x128");
   expect_values(s, describe(biased), [&](auto, auto j, float acc) { return acc + n(j); });
   EXPECT_EQ(kernel_of(s, describe(tree(compute(ElementwiseOp::silu), biased))),
-            "float16_tree_bias");
+            "float16_tree_bias_128x128");
   expect_values(
       s, describe(tree(compute(ElementwiseOp::silu), biased)),
       [&](auto, auto j, float acc) { return silu(acc + n(j)); }, 3e-6f);
-  EXPECT_EQ(kernel_of(s, describe(with_residual)), "float16_tree_residual");
+  EXPECT_EQ(kernel_of(s, describe(with_residual)), "float16_tree_residual_128x128");
   const auto value = [&](auto i, auto j, float acc) {
     return silu(acc + n(j)) + float(s.half.host[s.at(i, j)]);
   };
   expect_values(s, describe(with_residual), value, 3e-6f);
   const auto with_amax =
       tree(Reduce{.reduction = Reduction::amax, .out = amax.data()}, with_residual);
-  EXPECT_EQ(kernel_of(s, describe(with_amax)), "float16_tree_residual");
+  EXPECT_EQ(kernel_of(s, describe(with_amax)), "float16_tree_residual_128x128");
   expect_values(s, describe(with_amax), value, 3e-6f, [&] {
     amax.download();
     float want = 0;
@@ -52,12 +52,12 @@ TEST(CudaVisitor, CommonFormsHaveKernelsOfTheirOwn) {
   // Scale and shift of a batch normalisation; a factor in device memory.
   const auto scaled = tree(compute(ElementwiseOp::relu),
                            tree(compute(ElementwiseOp::multiply_add), Accumulator{}, scale, bias));
-  EXPECT_EQ(kernel_of(s, describe(scaled)), "float16_tree_bias");
+  EXPECT_EQ(kernel_of(s, describe(scaled)), "float16_tree_bias_128x128");
   expect_values(s, describe(scaled),
                 [&](auto, auto j, float acc) { return std::max(0.0f, std::fma(acc, n(j), n(j))); });
   const auto pointed = tree(compute(ElementwiseOp::multiply_add), Scalar({{9.0f, alpha.data()}}),
                             Accumulator{}, bias);
-  EXPECT_EQ(kernel_of(s, describe(pointed)), "float16_tree_bias");
+  EXPECT_EQ(kernel_of(s, describe(pointed)), "float16_tree_bias_128x128");
   expect_values(s, describe(pointed),
                 [&](auto, auto j, float acc) { return std::fma(1.5f, acc, n(j)); });
   // Others are interpreted: a function that is none of the compiled ones, a bias by rows.
@@ -92,7 +92,7 @@ TEST(CudaVisitor, NodesOfAGemmRunInATreeWhereThereIsOne) {
   EXPECT_EQ(gemm.kernel_name().find("tree"), std::string::npos) << gemm.kernel_name();
   g.alpha = 1;
   ASSERT_TRUE(gemm.initialize(g, nullptr, 0, stream.get()).ok());
-  EXPECT_EQ(gemm.kernel_name(), "float16_tree_residual");
+  EXPECT_EQ(gemm.kernel_name(), "float16_tree_residual_128x128");
   ASSERT_TRUE(gemm.run(stream.get()).ok());
   stream.synchronize();
   s.d.download();

@@ -6,6 +6,7 @@
 #include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
 #include "gemm_core/device/conv_lowering.hpp"
+#include "gemm_core/device/cuda/depthwise_rows.hpp"
 #include "gemm_core/device/cuda/table_products.hpp"
 #include "gemm_core/kernel/depthwise_conv.cuh"
 
@@ -46,8 +47,15 @@ void set_geometry(Params& params, const ConvProblem& p) {
   params.flip = p.flip;
 }
 
-// What the kernels over strips take: one type, aligned chunks of eight channels.
-bool takes_strips(const ConvArguments& g) {
+Axes result_extent(const ConvArguments& g) {
+  return g.operation == ConvOperation::forward           ? g.problem.output()
+         : g.operation == ConvOperation::filter_gradient ? g.problem.kernel
+                                                         : g.problem.input;
+}
+
+}  // namespace
+
+bool takes_depthwise_strips(const ConvArguments& g) {
   const ConvProblem& p = g.problem;
   const bool is_filter = g.operation == ConvOperation::filter_gradient;
   const DType type = g.a.dtype;
@@ -71,14 +79,6 @@ bool takes_strips(const ConvArguments& g) {
   return true;
 }
 
-Axes result_extent(const ConvArguments& g) {
-  return g.operation == ConvOperation::forward           ? g.problem.output()
-         : g.operation == ConvOperation::filter_gradient ? g.problem.kernel
-                                                         : g.problem.input;
-}
-
-}  // namespace
-
 bool Depthwise::takes(const ConvArguments& g) {
   const ConvProblem& p = g.problem;
   if (p.groups != p.channels || p.groups != p.filters || p.batch == 0) return false;
@@ -96,17 +96,20 @@ bool Depthwise::takes(const ConvArguments& g) {
          p.taps() * p.channels < kLimit;
 }
 
-Depthwise::Depthwise(const ConvArguments& g, int multiprocessors) : arguments_(g) {
+Depthwise::Depthwise(const ConvArguments& g, int multiprocessors)
+    : arguments_(g), by_rows_(takes_depthwise_rows(g)) {
   if (g.operation != ConvOperation::filter_gradient) return;
   const ConvProblem& p = g.problem;
   // Enough blocks for eight an SM, with at least 256 positions each.
   const std::int64_t positions = p.batch * product(p.output());
-  const std::int64_t blocks = takes_strips(g)
+  const std::int64_t blocks = takes_depthwise_strips(g)
                                   ? ceil_div(p.channels, 32 * kDenseRun) * ceil_div(p.taps(), 9)
                                   : ceil_div(p.channels, 32) * p.taps();
-  const std::int64_t wanted = ceil_div((takes_strips(g) ? 4 : 8) * multiprocessors, blocks);
-  strips_ = static_cast<int>(
-      std::clamp<std::int64_t>(std::min(wanted, ceil_div(positions, 256)), 1, 1024));
+  const std::int64_t wanted =
+      ceil_div((takes_depthwise_strips(g) ? 4 : 8) * multiprocessors, blocks);
+  strips_ = by_rows_ ? depthwise_filter_blocks(g, multiprocessors)
+                     : static_cast<int>(std::clamp<std::int64_t>(
+                           std::min(wanted, ceil_div(positions, 256)), 1, 1024));
   workspace_bytes_ = static_cast<std::size_t>(strips_ * p.taps() * p.channels) * sizeof(float) + 16;
 }
 
@@ -130,7 +133,9 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
     params.taps = static_cast<int>(p.taps());
     params.sums =
         reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(workspace) + 15) / 16 * 16);
-    if (takes_strips(g)) {
+    if (by_rows_) {
+      run_depthwise_filter_rows(g, strips_, params.sums, stream);
+    } else if (takes_depthwise_strips(g)) {
       const std::int64_t chunks = p.channels / kDenseRun;
       params.block_chunks = static_cast<int>(std::min<std::int64_t>(chunks, 32));
       const dim3 grid(static_cast<unsigned>(ceil_div(chunks, params.block_chunks)),
@@ -163,6 +168,7 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
                        finish);
     return;
   }
+  if (by_rows_) return run_depthwise_rows(g, stream);
   DepthwiseParams params;
   set_geometry(params, p);
   params.from = tensor_of(is_forward ? t.activation : t.output);
@@ -182,7 +188,7 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
   if (g.beta != 0) params.c = tensor_of(packed_strides(g.c, to, p.channels));
   for (const EpilogueNode& node : g.epilogue.nodes)
     params.nodes[params.count++] = device_node(node);
-  if (takes_strips(g)) {
+  if (takes_depthwise_strips(g)) {
     const Axes strips{to[0], to[1], ceil_div(to[2], kStrip)};
     set_divisors(params.by_axis, strips, kAxes);
     params.work = static_cast<std::uint32_t>(p.batch * product(strips) * chunks);

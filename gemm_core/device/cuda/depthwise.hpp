@@ -8,6 +8,10 @@
 
 namespace gemm_core::cuda {
 
+// Activation, filter and output of one float type, which is what is multiplied, aligned chunks of
+// eight channels; no beta, no nodes.
+bool takes_depthwise_strips(const ConvArguments& arguments);
+
 class Depthwise {
  public:
   // Float types, one channel and one filter a group, channels contiguous.
@@ -19,6 +23,7 @@ class Depthwise {
  private:
   ConvArguments arguments_;
   std::size_t workspace_bytes_ = 0;
+  bool by_rows_ = false;  // takes_depthwise_rows
   int strips_ = 1;
 };
 

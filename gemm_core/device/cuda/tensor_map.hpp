@@ -1,5 +1,4 @@
-// Descriptors of bulk tensor copies. The driver's encoder is found at run time, so that nothing
-// links to the driver library.
+// Descriptors of bulk tensor copies of matrices.
 #pragma once
 #include <cuda.h>
 

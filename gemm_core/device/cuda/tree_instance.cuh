@@ -6,9 +6,9 @@
 
 namespace gemm_core::cuda {
 
-template <class Element, class Tree>
+template <class Element, class Tree, TreeTile kTile>
 void launch_tree_gemm(const Sm90TreeGemmParams<Tree>& params, int clusters, cudaStream_t stream) {
-  using Config = Sm90TreeConfig<Element, true, true, kTreeStages>;
+  using Config = Sm90TreeConfig<Element, true, true, kTile>;
   constexpr int kBytes = Sm90TreeGemm<Config, Tree>::kSharedBytes;
   base::cuda::allow_shared_memory(sm90_tree_gemm<Config, Tree>, kBytes);
   base::cuda::launch_clusters(sm90_tree_gemm<Config, Tree>,

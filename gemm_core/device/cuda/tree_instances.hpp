@@ -25,31 +25,33 @@ using ResidualTree =
                DeviceTree<DeviceCompute<ElementwiseOp::plus>, BiasTree, DevicePrefetched<Element>>>;
 using ProgramTree = DeviceTree<DeviceProgram>;
 
-inline constexpr int kTreeStages = 5;
-
 // Tensor maps and extents of A B; alpha, beta, C and nodes are the tree's. Empty where the tree
-// kernels cannot take the product: visitor_gemm.hpp says which ones they do.
-std::optional<Sm90GemmProblem> tree_problem(const GemmArguments& arguments);
+// kernels cannot take the product: visitor_gemm.hpp says which ones they do. All of these functions
+// and the launch have to be told the same tile.
+std::optional<Sm90GemmProblem> tree_problem(const GemmArguments& arguments,
+                                            TreeTile tile = TreeTile::in_turn_128);
 
-inline kernel::TileOrder tree_order(const GemmArguments& g) {
-  return kernel::TileOrder({(g.m + 255) / 256, (g.n + 127) / 128, g.batch},
+inline kernel::TileOrder tree_order(const GemmArguments& g, TreeTile tile = TreeTile::in_turn_128) {
+  const Sm90DenseTile t = dense_tile_of(tile);
+  return kernel::TileOrder({(g.m + 2 * t.m - 1) / (2 * t.m), (g.n + t.n - 1) / t.n, g.batch},
                            kernel::Raster::heuristic, 8);
 }
 // Of two thread blocks: as many as the current device runs, or as there are pairs of tiles.
-inline int tree_clusters(const GemmArguments& g) {
+inline int tree_clusters(const GemmArguments& g, TreeTile tile = TreeTile::in_turn_128) {
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
   return static_cast<int>(std::min<std::int64_t>(
-      tree_order(g).count(), base::cuda::device_info(device).multiprocessors / 2));
+      tree_order(g, tile).count(), base::cuda::device_info(device).multiprocessors / 2));
 }
 
 template <class Tree>
-Sm90TreeGemmParams<Tree> tree_params(const GemmArguments& g, const Sm90GemmProblem& problem) {
+Sm90TreeGemmParams<Tree> tree_params(const GemmArguments& g, const Sm90GemmProblem& problem,
+                                     TreeTile tile = TreeTile::in_turn_128) {
   Sm90TreeGemmParams<Tree> params;
   params.a = problem.a;
   params.b = problem.b;
   params.d = params.aux = problem.d;
-  params.order = tree_order(g);
+  params.order = tree_order(g, tile);
   params.k_stages = problem.k_stages;
   params.batch_step_a = problem.batch_step_a;
   params.batch_step_b = problem.batch_step_b;
@@ -59,7 +61,7 @@ Sm90TreeGemmParams<Tree> tree_params(const GemmArguments& g, const Sm90GemmProbl
 }
 
 // Both operands K-major. `clusters` of two thread blocks.
-template <class Element, class Tree>
+template <class Element, class Tree, TreeTile kTile = TreeTile::in_turn_128>
 void launch_tree_gemm(const Sm90TreeGemmParams<Tree>& params, int clusters, cudaStream_t stream);
 
 }  // namespace gemm_core::cuda

@@ -8,9 +8,8 @@
 #include "gemm_core/collective/cpu_element.hpp"
 #include "gemm_core/device/cuda/dense_checks.hpp"
 #include "gemm_core/device/cuda/gemm_lowering.hpp"
-#include "gemm_core/device/cuda/tensor_map.hpp"
-#include "gemm_core/device/cuda/tree_instances.hpp"
 #include "gemm_core/device/cuda/visitor_lowering.hpp"
+#include "gemm_core/device/cuda/visitor_plan.hpp"
 #include "gemm_core/kernel/visitor_pass.cuh"
 
 namespace gemm_core::cuda {
@@ -25,120 +24,10 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
-bool is_empty(const GemmArguments& g) { return g.m == 0 || g.n == 0 || g.batch == 0; }
-
-// The product alone: alpha, beta and C are nodes of the program.
-GemmArguments bare(const GemmArguments& g) {
-  GemmArguments product = g;
-  product.alpha = 1;
-  product.beta = 0;
-  product.c = {};
-  return product;
-}
-
-const base::cuda::DeviceInfo& current_device() {
-  int device = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  return base::cuda::device_info(device);
-}
-
-std::optional<CUtensorMap> map_of_residual(const VisitorNode& node, const GemmArguments& g) {
-  if (node.type != g.d.dtype || (g.n > 1 && node.column_stride != 1)) return std::nullopt;
-  const std::int64_t bytes = base::bytes(node.type), line = ceil_div(g.n * bytes, 16) * 16;
-  const std::int64_t batch = node.batch_stride != 0 ? g.batch : 1;
-  TensorMapDesc desc{.data = node.data, .element = node.type, .inner = g.n, .rows = g.m};
-  desc.batch = batch;
-  desc.row_stride = g.m > 1 ? node.row_stride * bytes : line;
-  desc.batch_stride = batch > 1 ? node.batch_stride * bytes : line * g.m;
-  desc.box_inner = static_cast<int>(128 / bytes);
-  desc.box_rows = 64;
-  return make_tensor_map(desc);
-}
-
-using HalfResidual = ResidualTree<base::half_t>;
-using BfloatResidual = ResidualTree<base::bf16_t>;
-
-// What is launched: a compiled tree, or the product and a pass over its sums.
-struct Plan {
-  std::variant<std::monostate, Sm90TreeGemmParams<AmaxTree>, Sm90TreeGemmParams<HalfResidual>,
-               Sm90TreeGemmParams<BfloatResidual>, Sm90TreeGemmParams<ProgramTree>>
-      tree;
-  std::string name = "none";
-  int clusters = 0;
-  bool finishes = false;   // partial results are combined by a launch
-  bool adds_amax = false;  // the kernel itself combines the largest magnitudes
-};
-
-void set_bias(BiasTree::Params& to, const CommonEpilogue& c) {
-  to.node = {c.activation, c.parameters};
-  DeviceScaleShift::Params& scale_shift = to.children.first.node;
-  if (c.scale != nullptr) {
-    scale_shift.scale = static_cast<const float*>(c.scale->data);
-    scale_shift.scale_batch_stride = c.scale->batch_stride;
-  }
-  if (c.shift != nullptr) {
-    scale_shift.shift = static_cast<const float*>(c.shift->data);
-    scale_shift.shift_batch_stride = c.shift->batch_stride;
-  }
-  scale_shift.alpha = c.alpha.value;
-  scale_shift.alpha_pointer = c.alpha.pointer;
-  scale_shift.alpha_batch_stride = c.alpha.batch_stride;
-}
-
-template <class Tree>
-bool set_residual(Plan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
-                  const CommonEpilogue& c, const CUtensorMap& map, std::uint32_t warps) {
-  auto& params = plan.tree.emplace<Sm90TreeGemmParams<Tree>>(tree_params<Tree>(g, problem));
-  params.aux = map;
-  params.batch_step_aux = c.residual->batch_stride != 0 ? 1 : 0;
-  set_bias(params.tree.children.first.children.first, c);
-  params.tree.node = {c.amax, nullptr, warps};
-  return true;
-}
-
-// A compiled tree for the program, if there is one.
-bool plan_common(Plan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
-                 const VisitorProgram& program, std::uint32_t warps) {
-  const auto c = common_epilogue_of(program, g.batch);
-  if (!c || !DeviceActivation::takes(c->activation)) return false;
-  if (c->residual == nullptr) {
-    auto& params =
-        plan.tree.emplace<Sm90TreeGemmParams<AmaxTree>>(tree_params<AmaxTree>(g, problem));
-    set_bias(params.tree.children.first, *c);
-    params.tree.node = {c->amax, nullptr, warps};
-    plan.name = base::concat(base::name(g.compute), "_tree_bias");
-    return true;
-  }
-  const auto map = map_of_residual(*c->residual, g);
-  if (!map) return false;
-  plan.name = base::concat(base::name(g.compute), "_tree_residual");
-  return g.compute == DType::f16 ? set_residual<HalfResidual>(plan, g, problem, *c, *map, warps)
-                                 : set_residual<BfloatResidual>(plan, g, problem, *c, *map, warps);
-}
-
-Plan plan_for(const GemmArguments& g, const VisitorProgram& program, VisitorPath path) {
-  Plan plan;
-  plan.finishes = program.reductions > 0;
-  if (path == VisitorPath::separate) return plan;
-  const auto problem = tree_problem(g);
-  if (!problem) return plan;
-  plan.clusters = tree_clusters(g);
-  const auto warps = static_cast<std::uint32_t>(plan.clusters) * 2 * 8;  // of consumers
-  if (path != VisitorPath::interpreted && plan_common(plan, g, *problem, program, warps)) {
-    plan.adds_amax = plan.finishes;
-    plan.finishes = false;
-    return plan;
-  }
-  auto& params =
-      plan.tree.emplace<Sm90TreeGemmParams<ProgramTree>>(tree_params<ProgramTree>(g, *problem));
-  params.tree.node = program;
-  plan.name = base::concat(base::name(g.compute), "_tree_program");
-  return plan;
-}
 
 // Sums of a product for a pass over them.
 GemmArguments with_sums(const GemmArguments& g, float* sums) {
-  GemmArguments product = bare(g);
+  GemmArguments product = bare_product(g);
   product.d = {};
   product.d.data = sums;
   product.d.dtype = DType::f32;
@@ -154,7 +43,7 @@ std::size_t sum_bytes(const GemmArguments& g) {
 struct Layout {
   std::size_t scratch = 0, partials = 0, sums = 0, product = 0;
 
-  Layout(const GemmArguments& g, const VisitorProgram& program, const Plan& plan) {
+  Layout(const GemmArguments& g, const VisitorProgram& program, const VisitorPlan& plan) {
     if (plan.adds_amax) scratch = kAlignment;
     if (plan.finishes) {
       for (int i = 0; i < program.reductions; ++i)
@@ -230,9 +119,10 @@ GemmStatus lower(const GemmArguments& g, const RuntimeGraph& graph, VisitorPath 
     return refuse("reductions over ", g.batch, " batches, at most ", kMostBatches);
   if (path == VisitorPath::interpreted && !is_empty(g) && !tree_problem(g))
     return refuse("no kernel interprets the graph of this product in its store path");
-  if (path == VisitorPath::compiled &&
+  if ((path == VisitorPath::compiled || path == VisitorPath::compiled_128 ||
+       path == VisitorPath::compiled_256) &&
       (is_empty(g) ||
-       plan_for(g, lowered.program, path).name.find("_program") != std::string::npos ||
+       plan_visitor(g, lowered.program, path).name.find("_program") != std::string::npos ||
        !tree_problem(g)))
     return refuse("no kernel was compiled for the graph of this product");
   return {};
@@ -240,26 +130,8 @@ GemmStatus lower(const GemmArguments& g, const RuntimeGraph& graph, VisitorPath 
 
 }  // namespace
 
-// By the dense instance of the same tile.
-std::optional<Sm90GemmProblem> tree_problem(const GemmArguments& g) {
-  if (is_empty(g) || g.k == 0 || g.a.pointers || g.b.pointers || g.d.pointers ||
-      !current_device().has_wgmma() || (g.compute != DType::f16 && g.compute != DType::bf16) ||
-      g.d.dtype != g.compute || (g.n > 1 && g.d.column_stride != 1)) {
-    return std::nullopt;
-  }
-  const DenseProduct p = lower_product(bare(g));
-  for (const DenseInstance* x : dense_instances()) {
-    if (x->element != g.compute || !x->k_major_a || !x->k_major_b || x->tile_m != 128 ||
-        x->tile_n != 128 || x->cluster != 2 || !x->alternates)
-      continue;
-    const auto problem = problem_for(*x, p);
-    if (problem && problem->mode == DenseStoreMode::bulk_16) return problem;
-  }
-  return std::nullopt;
-}
-
 struct VisitorGemm::Impl {
-  Plan plan;
+  VisitorPlan plan;
   LoweredVisitor lowered;
   GemmArguments arguments;
   Gemm product;  // of a pass over its sums
@@ -282,7 +154,7 @@ std::size_t VisitorGemm::workspace_size(const GemmArguments& g, const RuntimeGra
                                         VisitorPath path) {
   LoweredVisitor lowered;
   if (!lower(g, graph, path, lowered).ok()) return 0;
-  const Plan plan = plan_for(g, lowered.program, path);
+  const VisitorPlan plan = plan_visitor(g, lowered.program, path);
   return Layout(g, lowered.program, plan).bytes();
 }
 
@@ -294,7 +166,7 @@ GemmStatus VisitorGemm::initialize(const GemmArguments& g, const RuntimeGraph& g
   if (auto s = lower(g, graph, path, x.lowered); !s.ok()) return s;
   VisitorProgram& program = x.lowered.program;
   x.arguments = g;
-  x.plan = plan_for(g, program, path);
+  x.plan = plan_visitor(g, program, path);
   const Layout layout(g, program, x.plan);
   if (layout.bytes() > 0 && (workspace == nullptr || bytes < layout.bytes()))
     return {Code::small_workspace,
@@ -341,27 +213,15 @@ GemmStatus VisitorGemm::run(cudaStream_t stream) const {
   const Impl& x = *impl_;
   if (!x.initialized) return {Code::not_initialized, "gemm on CUDA: run before initialize"};
   const GemmArguments& g = x.arguments;
-  const auto launch_tree = [&]<class Params>(const Params& params) {
-    using Variant = std::remove_cvref_t<Params>;
-    if constexpr (std::is_same_v<Variant, Sm90TreeGemmParams<HalfResidual>>) {
-      launch_tree_gemm<base::half_t, HalfResidual>(params, x.plan.clusters, stream);
-    } else if constexpr (std::is_same_v<Variant, Sm90TreeGemmParams<BfloatResidual>>) {
-      launch_tree_gemm<base::bf16_t, BfloatResidual>(params, x.plan.clusters, stream);
-    } else if constexpr (!std::is_same_v<Variant, std::monostate>) {
-      if (g.compute == DType::f16)
-        launch_tree_gemm<base::half_t>(params, x.plan.clusters, stream);
-      else
-        launch_tree_gemm<base::bf16_t>(params, x.plan.clusters, stream);
-    } else if (!is_empty(g)) {
-      (void)x.product.run(stream);
-      const auto blocks = ceil_div(g.m, kVisitorBlock) * ceil_div(g.n, kVisitorBlock) * g.batch;
-      base::cuda::launch(
-          visitor_pass,
-          {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kVisitorThreads)}, stream,
-          x.pass);
-    }
-  };
-  std::visit(launch_tree, x.plan.tree);
+  if (!std::holds_alternative<std::monostate>(x.plan.tree)) {
+    launch_plan(x.plan, g.compute, stream);
+  } else if (!is_empty(g)) {
+    (void)x.product.run(stream);
+    const auto blocks = ceil_div(g.m, kVisitorBlock) * ceil_div(g.n, kVisitorBlock) * g.batch;
+    base::cuda::launch(
+        visitor_pass, {.grid = dim3(static_cast<unsigned>(blocks)), .block = dim3(kVisitorThreads)},
+        stream, x.pass);
+  }
   if (!x.plan.finishes) return {};
   const VisitorProgram& program = x.lowered.program;
   VisitorFinishParams finish{program, static_cast<int>(g.m), static_cast<int>(g.n),

@@ -28,9 +28,11 @@ namespace gemm_core::cuda {
 
 enum class VisitorPath : std::uint8_t {
   fastest,
-  compiled,     // a kernel of its own
-  interpreted,  // in the store path
-  separate,     // a launch of its own
+  compiled,      // a kernel of its own:
+  compiled_128,  // in tiles of 128 x 128, two warpgroups in turn
+  compiled_256,  // in tiles of 128 x 256, shared by both
+  interpreted,   // in the store path
+  separate,      // a launch of its own
 };
 
 class VisitorGemm {
@@ -54,7 +56,8 @@ class VisitorGemm {
                         VisitorPath path = VisitorPath::fastest);
   // One to three launches: no allocation, no synchronisation; may be captured in a graph.
   GemmStatus run(cudaStream_t stream) const;
-  // "float16_tree_residual", "bfloat16_tree_program", "visitor_pass after f16_kk_128x256_c2".
+  // "float16_tree_residual_128x256", "bfloat16_tree_program", "visitor_pass after
+  // f16_kk_128x256_c2".
   std::string kernel_name() const;
 
  private:

@@ -7,8 +7,6 @@
 
 namespace gemm_core {
 
-inline constexpr int kTreeColumns = 128;  // of a tile: one a thread
-
 namespace detail {
 __device__ __forceinline__ float2 read_shared_pair(std::uint32_t from) {
   float2 v;
@@ -47,17 +45,25 @@ struct DeviceRow : DeviceNode {
     float null_default = 0;
   };
   struct State {
-    float value = 0;
+    float value[kTreePanels] = {};
   };
   static constexpr int kSharedFloats = kTreeColumns;
   static __device__ __forceinline__ void begin(const Params& p, State& s, const TreePlace& at) {
-    const int column = at.tile_column + at.thread;
-    s.value = p.data != nullptr && column < at.spot.n
-                  ? __ldg(p.data + at.spot.batch * p.batch_stride + column)
-                  : p.null_default;
+#pragma unroll
+    for (int panel = 0; panel < kTreePanels; ++panel) {
+      const int column = at.tile_column + panel * kTreeColumns + at.thread;
+      if (panel < at.panels)
+        s.value[panel] = p.data != nullptr && column < at.spot.n
+                             ? __ldg(p.data + at.spot.batch * p.batch_stride + column)
+                             : p.null_default;
+    }
   }
   static __device__ __forceinline__ void share(const Params&, const State& s, const TreePlace& at) {
-    detail::write_shared(at.shared + at.thread * 4, s.value);
+#pragma unroll
+    for (int panel = 0; panel < kTreePanels; ++panel) {
+      if (panel < at.panels)
+        detail::write_shared(at.shared + (panel * kTreeColumns + at.thread) * 4, s.value[panel]);
+    }
   }
   static __device__ __forceinline__ void visit(const Params&, State&, const TreePlace& at,
                                                const TreeValues&, TreeValues& to) {
@@ -82,23 +88,34 @@ struct DeviceScaleShift : DeviceNode {
     std::int64_t alpha_batch_stride = 0;
   };
   struct State {
-    float scale = 1, shift = 0;
+    float scale[kTreePanels] = {}, shift[kTreePanels] = {};
   };
   static constexpr int kSharedFloats = 2 * kTreeColumns;
   static __device__ __forceinline__ void begin(const Params& p, State& s, const TreePlace& at) {
-    const int column = at.tile_column + at.thread;
-    const bool is_there = column < at.spot.n;
-    s.scale = p.alpha_pointer != nullptr
-                  ? __ldg(p.alpha_pointer + at.spot.batch * p.alpha_batch_stride)
-                  : p.alpha;
-    if (p.scale != nullptr)
-      s.scale *= is_there ? __ldg(p.scale + at.spot.batch * p.scale_batch_stride + column) : 0.f;
-    s.shift = p.shift != nullptr && is_there
-                  ? __ldg(p.shift + at.spot.batch * p.shift_batch_stride + column)
-                  : -0.f;
+    const float alpha = p.alpha_pointer != nullptr
+                            ? __ldg(p.alpha_pointer + at.spot.batch * p.alpha_batch_stride)
+                            : p.alpha;
+#pragma unroll
+    for (int panel = 0; panel < kTreePanels; ++panel) {
+      if (panel >= at.panels) continue;
+      const int column = at.tile_column + panel * kTreeColumns + at.thread;
+      const bool is_there = column < at.spot.n;
+      s.scale[panel] = alpha;
+      if (p.scale != nullptr)
+        s.scale[panel] *=
+            is_there ? __ldg(p.scale + at.spot.batch * p.scale_batch_stride + column) : 0.f;
+      s.shift[panel] = p.shift != nullptr && is_there
+                           ? __ldg(p.shift + at.spot.batch * p.shift_batch_stride + column)
+                           : -0.f;
+    }
   }
   static __device__ __forceinline__ void share(const Params&, const State& s, const TreePlace& at) {
-    detail::write_shared_pair(at.shared + at.thread * 8, s.scale, s.shift);
+#pragma unroll
+    for (int panel = 0; panel < kTreePanels; ++panel) {
+      if (panel < at.panels)
+        detail::write_shared_pair(at.shared + (panel * kTreeColumns + at.thread) * 8,
+                                  s.scale[panel], s.shift[panel]);
+    }
   }
   static __device__ __forceinline__ void visit(const Params&, State&, const TreePlace& at,
                                                const TreeValues& in, TreeValues& to) {

@@ -8,8 +8,8 @@
 // A node is a struct with Params (in the kernel's parameters), State (a thread's, over a tile) and
 // any of the phases below; the base gives empty ones.
 //   begin   before the tile is multiplied: loads from memory to the state
-//   share   after it: from the state to kSharedFloats floats of the warpgroup's shared memory; then
-//           the warpgroup waits for all of its threads
+//   share   after it: from the state to kSharedFloats floats a panel of the warpgroup's shared
+//           memory; then the warpgroup waits for all of its threads
 //   visit   32 values of the thread from those of the children
 //   finish  when the thread block has no more tiles
 #pragma once
@@ -19,13 +19,16 @@ namespace gemm_core {
 
 inline constexpr int kTreeValues = 32;  // of a thread, in 64 x 64 elements of a warpgroup
 using TreeValues = float[kTreeValues];
+inline constexpr int kTreeColumns = 128;  // of a panel of a tile: one a thread
+inline constexpr int kTreePanels = 2;     // of a tile at most
 
 // What a node knows of the tile and of the values at hand.
 struct TreePlace {
   VisitorSpot spot;          // of the first value
   int thread = 0;            // of the warpgroup
+  int panels = 1;            // of the tile: known when the kernel is compiled
   int tile_column = 0;       // of the tile in the result
-  int atom = 0, column = 0;  // of the values in the tile: rows / 64, columns
+  int column = 0;            // of the values in the tile
   std::uint32_t shared = 0;  // the node's floats
   std::uint32_t matrix = 0;  // the prefetched matrix: 64 swizzled rows of 128 bytes
 };
@@ -33,7 +36,7 @@ struct TreePlace {
 struct DeviceNode {
   struct Params {};
   struct State {};
-  static constexpr int kSharedFloats = 0;
+  static constexpr int kSharedFloats = 0;  // for each panel of the tile
   static constexpr bool kPrefetches =
       false;  // reads the tile of a matrix that was copied meanwhile
   template <class P, class S>
@@ -78,7 +81,7 @@ struct TreeChildren<First, Rest...> {
     typename Others::State rest;
   };
   static __device__ __forceinline__ TreePlace after(TreePlace place) {
-    place.shared += First::kSharedFloats * 4;
+    place.shared += First::kSharedFloats * place.panels * 4;
     return place;
   }
   static __device__ __forceinline__ void begin(const Params& p, State& s, const TreePlace& at) {
@@ -114,7 +117,7 @@ struct DeviceTree {
     typename Below::State children;
   };
   static __device__ __forceinline__ TreePlace below(TreePlace place) {
-    place.shared += Node::kSharedFloats * 4;
+    place.shared += Node::kSharedFloats * place.panels * 4;
     return place;
   }
   static __device__ __forceinline__ void begin(const Params& p, State& s, const TreePlace& at) {

@@ -1,6 +1,7 @@
 set(GEMM_CORE_SOURCES
   atom/cpu_atoms.cpp
   atom/cpu_elementwise.cpp
+  atom/cpu_finish.cpp
   atom/cpu_gradient.cpp
   atom/cpu_mma_atoms.cpp
   atom/cpu_multiply.cpp

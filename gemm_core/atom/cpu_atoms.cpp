@@ -16,6 +16,7 @@ CpuAtoms atoms_of_chosen_target() {
   detail::fill_multiply_wide(atoms);
   detail::fill_gradient(atoms);
   detail::fill_elementwise(atoms);
+  detail::fill_finish(atoms);
   x86::fill_dot_products(atoms);
   return atoms;
 }

@@ -13,6 +13,29 @@
 
 namespace gemm_core {
 
+// Rows of memory that are read or written soon after a product.
+struct AheadRows {
+  const void* first = nullptr;
+  std::int64_t pitch = 0, rows = 0, bytes = 0;  // pitch and length of a row in bytes
+};
+
+// What a product asks the memory for (into L2) while it multiplies, in this order.
+class Ahead {
+ public:
+  static constexpr int kMost = 8;
+  // Nothing where the rows are empty or there are kMost already: a hint may be dropped.
+  void add(const AheadRows& rows) {
+    if (count_ < kMost && rows.first != nullptr && rows.rows > 0 && rows.bytes > 0)
+      part_[count_++] = rows;
+  }
+  int count() const { return count_; }
+  const AheadRows& operator[](int i) const { return part_[i]; }
+
+ private:
+  AheadRows part_[kMost];
+  int count_ = 0;
+};
+
 // Row i of operand A is base + source[i] * pitch (source null: i), k consecutive values.
 // Row i of C is c + target[i] * ldc (target null: i), `columns` values, a multiple of the lanes.
 // B is packed in panels [k][panel_vectors * lanes], the last one narrower, 64-byte aligned. Each
@@ -31,6 +54,9 @@ struct PanelProduct {
   Sum* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = true;  // false: C is overwritten
+  // Hints, without effect on results; atoms may ignore them.
+  const T* next_b = nullptr;  // the panel that is read after the last of these
+  const Ahead* ahead = nullptr;
 };
 
 // c[target[i]][j] += a[source[i]][j] * weight[j]: one tap of a depthwise convolution.
@@ -95,6 +121,14 @@ struct RowConversion {
   std::int64_t ldto = 0;
 };
 
+// to[j * ldto + i] = from[i * pitch + j] for i < rows, j < columns.
+struct Transposition {
+  const float* from = nullptr;
+  std::int64_t pitch = 0, rows = 0, columns = 0;
+  float* to = nullptr;
+  std::int64_t ldto = 0;
+};
+
 // A block of fp32 values on which an epilogue works.
 struct Block {
   float* values = nullptr;
@@ -106,6 +140,21 @@ struct LinearCombination {
   const void* c = nullptr;
   base::DType dtype = base::DType::f32;
   std::int64_t pitch = 0;  // elements
+};
+
+// to[i][j] = activation(fma(v, scale[j], shift[j]) + aux[i][j]), rounded once to `dtype`; null
+// scale, shift and aux are left out. Activations: identity, relu, leaky_relu.
+struct RowFinish {
+  const float* scale = nullptr;
+  const float* shift = nullptr;
+  const void* aux = nullptr;
+  base::DType aux_dtype = base::DType::f32;  // f32, f16 or bf16, and so is `dtype`
+  std::int64_t aux_pitch = 0;                // elements
+  Activation activation = Activation::identity;
+  float slope = 0;
+  void* to = nullptr;
+  base::DType dtype = base::DType::f32;
+  std::int64_t pitch = 0;
 };
 
 struct CpuAtoms {
@@ -128,6 +177,7 @@ struct CpuAtoms {
   // One row of C: c[j] += sum over pairs of a[source[p]][j] * b[target[p]][j].
   void (*multiply_row_pairs_depthwise)(const RowPairProduct&) = nullptr;
   void (*convert_rows)(const RowConversion&) = nullptr;
+  void (*transpose)(const Transposition&) = nullptr;
   // Rows of `neighbours` that are present: their index to `source`, their position to `target`;
   // returns how many.
   std::int64_t (*list_present)(const std::int32_t* neighbours, std::int64_t rows,
@@ -141,6 +191,7 @@ struct CpuAtoms {
   void (*elementwise)(ElementwiseOp, const OpParameters&, const float* const* inputs,
                       std::int64_t count, float* to) = nullptr;
   void (*store)(const Block&, void* to, base::DType dtype, std::int64_t pitch) = nullptr;
+  void (*finish)(const Block&, const RowFinish&) = nullptr;  // values of the block stay
   // As many multiply-adds as the registers allow at once, `iterations` times; returns the
   // operations done.
   double (*fma_burst)(std::int64_t iterations) = nullptr;

@@ -44,6 +44,40 @@ inline void convert_rows(const RowConversion& c) {
   }
 }
 
+// Four rows by a line of 16 columns at a time, so that a line of either side is touched in one go
+// however the rows alias each other in the caches.
+inline void transpose(const Transposition& t) {
+  std::int64_t first = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr std::int64_t kLine = 16;
+  const hn::FixedTag<float, 4> d;
+  for (std::int64_t j0 = 0; j0 + 4 <= t.columns; j0 += kLine) {
+    const std::int64_t j1 = std::min(j0 + kLine, t.columns / 4 * 4);
+    for (std::int64_t i = 0; i + 4 <= t.rows; i += 4) {
+      for (std::int64_t j = j0; j < j1; j += 4) {
+        const float* from = t.from + i * t.pitch + j;
+        const auto v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + t.pitch),
+                   v2 = hn::LoadU(d, from + 2 * t.pitch), v3 = hn::LoadU(d, from + 3 * t.pitch);
+        const auto low02 = hn::InterleaveLower(d, v0, v2), low13 = hn::InterleaveLower(d, v1, v3),
+                   high02 = hn::InterleaveUpper(d, v0, v2), high13 = hn::InterleaveUpper(d, v1, v3);
+        float* to = t.to + j * t.ldto + i;
+        hn::StoreU(hn::InterleaveLower(d, low02, low13), d, to);
+        hn::StoreU(hn::InterleaveUpper(d, low02, low13), d, to + t.ldto);
+        hn::StoreU(hn::InterleaveLower(d, high02, high13), d, to + 2 * t.ldto);
+        hn::StoreU(hn::InterleaveUpper(d, high02, high13), d, to + 3 * t.ldto);
+      }
+    }
+  }
+  first = t.columns / 4 * 4;
+  for (std::int64_t i = t.rows / 4 * 4; i < t.rows; ++i) {
+    for (std::int64_t j = 0; j < first; ++j) t.to[j * t.ldto + i] = t.from[i * t.pitch + j];
+  }
+#endif
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    for (std::int64_t j = first; j < t.columns; ++j) t.to[j * t.ldto + i] = t.from[i * t.pitch + j];
+  }
+}
+
 template <class T>
 HWY_NOINLINE void combine_with(const Block& b, const LinearCombination& l, const T* c) {
   for (std::int64_t i = 0; i < b.rows; ++i) {
@@ -284,6 +318,7 @@ inline void store(const Block& b, void* to, base::DType dtype, std::int64_t pitc
 
 void fill_elementwise_of_target(CpuAtoms& atoms) {
   atoms.convert_rows = convert_rows;
+  atoms.transpose = transpose;
   atoms.combine = combine;
   atoms.scale_shift = scale_shift;
   atoms.add = add;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "gemm_core/atom/cpu_ahead.hpp"
 #include "gemm_core/atom/cpu_atoms.hpp"
 #include "gemm_core/atom/cpu_micro_tile-inl.hpp"
 #include "hwy/cache_control.h"
@@ -39,9 +40,15 @@ HWY_INLINE hn::Vec<WordTag> multiply_add([[maybe_unused]] WordTag d, hn::Vec<Wor
 #endif
 }
 
+// Panels of two vectors are asked for into L1 some steps ahead of their turn: the rows of A and C
+// push part of them out. Where a panel is larger than L1 the processor's own prefetching is as
+// good.
+constexpr bool kPrefetchesB = kPanelVectors == 2;
+constexpr int kStepsAhead = 8;
+
 template <int kRows, int kVectors, class T>
 HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const T* HWY_RESTRICT b,
-                              T* const (&c)[kRows], bool accumulate) {
+                              T* const (&c)[kRows], bool accumulate, Meanwhile meanwhile) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -52,6 +59,9 @@ HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const 
   const auto step = [&](std::int64_t i) HWY_ATTR {
     V row[kVectors];
     for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
+    if constexpr (kPrefetchesB) {
+      for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + (kStepsAhead * kVectors + v) * lanes);
+    }
     b += kVectors * lanes;
     for (int r = 0; r < kRows; ++r) {
       const V value = hn::Set(d, a[r][i]);
@@ -65,6 +75,7 @@ HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const 
     step(i + 1);
     step(i + 2);
     step(i + 3);
+    meanwhile.step();
   }
   for (; i < k; ++i) step(i);
   for (int r = 0; r < kRows; ++r) {
@@ -93,9 +104,30 @@ HWY_INLINE void prefetch_row(const PanelProduct<T>& p, std::int64_t i) {
   for (std::int64_t j = 0; j < end; j += kLine) hwy::Prefetch(row + j);
 }
 
+// A pass over all rows with the panels in [column, column + columns), and what is asked for
+// meanwhile.
+template <class T>
+struct Pass {
+  const PanelProduct<T>& p;
+  AheadCursor& ahead;
+  std::int64_t column, columns;
+  const T* next_b = nullptr;  // the next pass's panels, shared out over this one's micro-tiles
+  std::int64_t next_share = 0, next_step = 0;  // bytes a micro-tile, a step
+
+  // Before a micro-tile.
+  Meanwhile next() {
+    Meanwhile m;
+    ahead.take(p.k / kAheadSteps, m);
+    m.panel = reinterpret_cast<std::uintptr_t>(next_b);
+    m.panel_step = static_cast<std::uintptr_t>(next_step);
+    next_b += next_share / static_cast<std::int64_t>(sizeof(T));
+    return m;
+  }
+};
+
 template <int kRows, class T>
-HWY_INLINE void multiply_group(const PanelProduct<T>& p, std::int64_t first, std::int64_t column,
-                               std::int64_t columns) {
+HWY_INLINE void multiply_group(Pass<T>& pass, std::int64_t first) {
+  const PanelProduct<T>& p = pass.p;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const std::int64_t width = kPanelVectors * lanes;
   const T* a[kRows];
@@ -103,44 +135,46 @@ HWY_INLINE void multiply_group(const PanelProduct<T>& p, std::int64_t first, std
   for (int r = 0; r < kRows; ++r) {
     const std::int64_t i = first + r;
     a[r] = row_of_a(p, i);
-    c[r] = p.c + (p.target ? p.target[i] : i) * p.ldc + column;
+    c[r] = p.c + (p.target ? p.target[i] : i) * p.ldc + pass.column;
   }
   for (int r = 0; r < kRows; ++r) prefetch_row(p, first + kRows + r);
-  const T* b = p.b + column * p.k;
-  std::int64_t rest = columns;
+  const T* b = p.b + pass.column * p.k;
+  std::int64_t rest = pass.columns;
   for (; rest >= width; rest -= width) {
-    multiply_tile<kRows, kPanelVectors>(a, p.k, b, c, p.accumulate);
+    multiply_tile<kRows, kPanelVectors>(a, p.k, b, c, p.accumulate, pass.next());
     b += width * p.k;
     for (int r = 0; r < kRows; ++r) c[r] += width;
   }
   switch (rest / lanes) {
     case 1:
-      return multiply_tile<kRows, 1>(a, p.k, b, c, p.accumulate);
+      return multiply_tile<kRows, 1>(a, p.k, b, c, p.accumulate, pass.next());
     case 2:
-      return multiply_tile<kRows, std::min(2, kPanelVectors)>(a, p.k, b, c, p.accumulate);
+      return multiply_tile<kRows, std::min(2, kPanelVectors)>(a, p.k, b, c, p.accumulate,
+                                                              pass.next());
     case 3:
-      return multiply_tile<kRows, std::min(3, kPanelVectors)>(a, p.k, b, c, p.accumulate);
+      return multiply_tile<kRows, std::min(3, kPanelVectors)>(a, p.k, b, c, p.accumulate,
+                                                              pass.next());
     default:
       return;
   }
 }
 
 template <class T>
-HWY_NOINLINE void multiply_pass(const PanelProduct<T>& p, std::int64_t column,
-                                std::int64_t columns) {
+HWY_NOINLINE void multiply_pass(Pass<T>& pass) {
+  const std::int64_t rows = pass.p.rows;
   std::int64_t i = 0;
-  for (; i + kTileRows <= p.rows; i += kTileRows) multiply_group<kTileRows>(p, i, column, columns);
-  switch (p.rows - i) {
+  for (; i + kTileRows <= rows; i += kTileRows) multiply_group<kTileRows>(pass, i);
+  switch (rows - i) {
     case 5:
-      return multiply_group<5>(p, i, column, columns);
+      return multiply_group<5>(pass, i);
     case 4:
-      return multiply_group<4>(p, i, column, columns);
+      return multiply_group<4>(pass, i);
     case 3:
-      return multiply_group<3>(p, i, column, columns);
+      return multiply_group<3>(pass, i);
     case 2:
-      return multiply_group<2>(p, i, column, columns);
+      return multiply_group<2>(pass, i);
     case 1:
-      return multiply_group<1>(p, i, column, columns);
+      return multiply_group<1>(pass, i);
     default:
       return;
   }
@@ -150,11 +184,25 @@ template <class T>
 void multiply(const PanelProduct<T>& p) {
   const std::int64_t width =
       kPanelVectors * static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const std::int64_t panel_bytes =
-      std::max<std::int64_t>(1, p.k) * width * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t pass = std::max<std::int64_t>(1, kPassBytes / panel_bytes) * width;
-  for (std::int64_t n = 0; n < p.columns; n += pass)
-    multiply_pass(p, n, std::min(pass, p.columns - n));
+  const std::int64_t k = std::max<std::int64_t>(1, p.k),
+                     panel_bytes = k * width * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t panels = std::max<std::int64_t>(1, kPassBytes / panel_bytes);
+  const std::int64_t groups = (p.rows + kTileRows - 1) / kTileRows, steps = p.k / kAheadSteps;
+  AheadCursor ahead(p.ahead, groups * ((p.columns + width - 1) / width) * steps, p.b);
+  for (std::int64_t n = 0; n < p.columns; n += panels * width) {
+    Pass<T> pass{p, ahead, n, std::min(panels * width, p.columns - n), p.b};
+    const std::int64_t after = p.columns - n - pass.columns;
+    const T* next = after > 0 ? p.b + (n + pass.columns) * p.k : p.next_b;
+    if (next != nullptr && steps > 0) {
+      const std::int64_t tiles = groups * ((pass.columns + width - 1) / width);
+      const std::int64_t next_panels =
+          after > 0 ? std::min(panels, (after + width - 1) / width) : 1;
+      pass.next_b = next;
+      pass.next_share = next_panels * panel_bytes / tiles;
+      pass.next_step = std::min(kLineBytes, (pass.next_share + steps - 1) / steps);
+    }
+    multiply_pass(pass);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

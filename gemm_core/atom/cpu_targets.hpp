@@ -13,4 +13,5 @@ void fill_multiply(CpuAtoms& atoms);
 void fill_multiply_wide(CpuAtoms& atoms);
 void fill_gradient(CpuAtoms& atoms);
 void fill_elementwise(CpuAtoms& atoms);
+void fill_finish(CpuAtoms& atoms);
 }  // namespace gemm_core::detail

@@ -32,9 +32,18 @@ struct IntegerReader {
   Locator locate;
 };
 
-// Contiguous down the columns: whole columns are converted, then turned.
+// Contiguous down the columns: turned; where values need a conversion, whole columns are converted
+// first.
 void load_turned(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange& r,
                  base::DType compute, float* to, std::int64_t ld) {
+  if (from.dtype == base::DType::f32 && compute == base::DType::f32) {
+    return atoms.transpose({.from = reinterpret_cast<const float*>(address(from, r.row, r.column)),
+                            .pitch = from.column_stride,
+                            .rows = r.columns,
+                            .columns = r.rows,
+                            .to = to,
+                            .ldto = ld});
+  }
   thread_local AlignedBuffer kept;
   float* columns = kept.reserve(r.columns * r.rows);
   atoms.convert_rows({.base = address(from, r.row, r.column),
@@ -45,16 +54,12 @@ void load_turned(const CpuAtoms& atoms, const MatrixRef& from, const BlockRange&
                       .compute = compute,
                       .to = columns,
                       .ldto = r.rows});
-  constexpr std::int64_t kSquare = 16;  // both sides of a square stay in L1
-  for (std::int64_t i0 = 0; i0 < r.rows; i0 += kSquare) {
-    const std::int64_t i1 = std::min(r.rows, i0 + kSquare);
-    for (std::int64_t j0 = 0; j0 < r.columns; j0 += kSquare) {
-      const std::int64_t j1 = std::min(r.columns, j0 + kSquare);
-      for (std::int64_t i = i0; i < i1; ++i) {
-        for (std::int64_t j = j0; j < j1; ++j) to[i * ld + j] = columns[j * r.rows + i];
-      }
-    }
-  }
+  atoms.transpose({.from = columns,
+                   .pitch = r.rows,
+                   .rows = r.columns,
+                   .columns = r.rows,
+                   .to = to,
+                   .ldto = ld});
 }
 
 }  // namespace

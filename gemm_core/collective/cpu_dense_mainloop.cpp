@@ -5,6 +5,7 @@
 
 #include "gemm_core/collective/aligned_buffer.hpp"
 #include "gemm_core/collective/cpu_dense_kinds.hpp"
+#include "gemm_core/epilogue/cpu_epilogue.hpp"
 
 namespace gemm_core {
 namespace {
@@ -97,6 +98,41 @@ TileAt tile_at(const Shape<Kind>& s, const DenseProblem& p, std::int64_t index) 
   return {m0, std::min(s.tile_m, p.m - m0), n0, std::min(ld, s.n - n0), ld};
 }
 
+// Rows of memory of a block of an operand that has plain strides.
+AheadRows rows_of(const MatrixRef& m, const BlockRange& r) {
+  if (m.access != nullptr || base::bits(m.dtype) < 8) return {};
+  const std::int64_t size = base::bytes(m.dtype);
+  const char* first =
+      static_cast<const char*>(m.data) + (r.row * m.row_stride + r.column * m.column_stride) * size;
+  if (m.column_stride == 1) return {first, m.row_stride * size, r.rows, r.columns * size};
+  if (m.row_stride == 1) return {first, m.column_stride * size, r.columns, r.rows * size};
+  return {};
+}
+
+// What is read and written once the sums of a tile are whole.
+void ask_for_results(const DenseProblem& p, const TileAt& t, Ahead& ahead) {
+  const BlockRange place{t.m0, t.rows, t.n0, t.columns};
+  if (p.beta != 0) ahead.add(rows_of(p.c, place));
+  if (p.epilogue != nullptr) ask_for_operands(*p.epilogue, t.m0, t.rows, t.n0, t.columns, ahead);
+  ahead.add(rows_of({p.d, p.d_dtype, p.d_row_stride, p.d_column_stride, p.d_access}, place));
+}
+
+// While a block of a tile is multiplied: A's rows of the next block, which begins at word next_k0
+// (0: of the next tile), and under the last block the results.
+template <class Kind>
+Ahead ahead_of(const DenseProblem& p, const Shape<Kind>& s, const TileAt& t, std::int64_t next_k0,
+               std::int64_t next_k) {
+  Ahead ahead;
+  if constexpr (Kind::kReals == 1) {
+    const bool is_last = next_k0 == 0;
+    const std::int64_t m0 = is_last ? t.m0 + s.tile_m : t.m0, rows = std::min(s.tile_m, p.m - m0),
+                       begin = next_k0 * Kind::kKPerWord, k = next_k * Kind::kKPerWord;
+    if (rows > 0) ahead.add(rows_of(p.a, {m0, rows, begin, std::min(k, p.k - begin)}));
+    if (is_last) ask_for_results(p, t, ahead);
+  }
+  return ahead;
+}
+
 template <class Kind>
 void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kind::Word* packed,
                 const TileAt& t, std::int64_t begin, std::int64_t end, typename Kind::Sum* sums) {
@@ -107,6 +143,9 @@ void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kin
   for (std::int64_t block = begin; block < end; ++block) {
     const std::int64_t k0 = block * s.block_k, k = std::min(s.block_k, s.k - k0);
     const auto a = a_block<Kind>(atoms, p, s, {t.m0, t.rows, k0, k});
+    const std::int64_t next_k0 = block + 1 == s.blocks() ? 0 : k0 + k,
+                       next_k = std::min(s.block_k, s.k - next_k0);
+    const Ahead ahead = ahead_of(p, s, t, next_k0, next_k);
     const PanelProduct<typename Kind::Word, typename Kind::Sum> product{
         .base = a.base,
         .pitch = a.pitch,
@@ -116,7 +155,9 @@ void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kin
         .b = packed + k0 * s.padded_n + t.n0 * k,
         .c = sums,
         .ldc = t.ld,
-        .accumulate = block > begin};
+        .accumulate = block > begin,
+        .next_b = packed + next_k0 * s.padded_n + t.n0 * next_k,
+        .ahead = &ahead};
     Kind::multiply(atoms, product);
   }
 }

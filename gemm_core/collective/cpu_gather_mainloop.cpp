@@ -122,15 +122,36 @@ class Tile {
     run_epilogue(atoms_, arguments_.epilogue, block, begin_, n, arguments_.output);
   }
 
+  // What the last product of a tile of these columns asks for: what the epilogue reads and writes.
+  Ahead results_at(std::int64_t n, std::int64_t columns) const {
+    Ahead ahead;
+    ask_for_operands(arguments_.epilogue, begin_, rows_, n, columns, ahead);
+    const auto& output = arguments_.output;
+    const std::int64_t size = base::bytes(output.dtype), pitch = output.stride[0] * size;
+    ahead.add({static_cast<const char*>(output.data) + begin_ * pitch + n * size, pitch, rows_,
+               columns * size});
+    return ahead;
+  }
+
   void run_columns(std::int64_t group, std::int64_t n, std::int64_t columns) {
     float* tile = zeroed_tile(columns);
+    const std::int64_t present = std::min(columns, data_.group_n - n);
+    const Ahead results = results_at(group * data_.group_n + n, present);
     for (std::int64_t tap = 0; tap < weights_.taps; ++tap) {
       const TapRows rows = rows_of_tap(tap);
       if (rows.count == 0) continue;
+      const bool is_last = tap + 1 == weights_.taps;
       const float* b = data_.tap(group, tap, weights_.taps);
       for (std::int64_t k0 = 0; k0 < data_.group_k; k0 += kMaxBlockK) {
         const std::int64_t k = std::min(kMaxBlockK, data_.group_k - k0);
         const Operand a = operand(rows, group * data_.group_k + k0, k);
+        const bool ends_tap = k0 + k == data_.group_k;
+        const float* next_b =
+            !ends_tap
+                ? b + (k0 + k) * data_.padded_n + n * std::min(kMaxBlockK, data_.group_k - k0 - k)
+            : !is_last
+                ? data_.tap(group, tap + 1, weights_.taps) + n * std::min(kMaxBlockK, data_.group_k)
+                : nullptr;
         atoms_.multiply({.base = a.base,
                          .pitch = a.pitch,
                          .source = a.source,
@@ -140,10 +161,12 @@ class Tile {
                          .columns = columns,
                          .b = b + k0 * data_.padded_n + n * k,
                          .c = tile,
-                         .ldc = columns});
+                         .ldc = columns,
+                         .next_b = next_b,
+                         .ahead = is_last && ends_tap ? &results : nullptr});
       }
     }
-    finish({tile, columns, rows_, std::min(columns, data_.group_n - n)}, group * data_.group_n + n);
+    finish({tile, columns, rows_, present}, group * data_.group_n + n);
   }
 
   void run_pairs(std::int64_t group) {

@@ -70,6 +70,25 @@ void pack_tap(const PackedConvWeights::Data& data, const TapWeights& weights,
   }
 }
 
+// The same for weights [n][k] in fp32, which are turned without rounding.
+void turn_tap(const PackedConvWeights::Data& data, const TapWeights& weights, float* to) {
+  for (std::int64_t k0 = 0; k0 < data.group_k; k0 += kMaxBlockK) {
+    const std::int64_t k = std::min(data.group_k - k0, kMaxBlockK);
+    for (std::int64_t n0 = 0; n0 < data.padded_n; n0 += data.panel_width) {
+      const std::int64_t width = std::min(data.padded_n - n0, data.panel_width);
+      const std::int64_t filled = std::min(width, data.group_n - n0);
+      if (filled < width) std::fill_n(to, k * width, 0.0f);
+      data.atoms->transpose({.from = weights.start + n0 * weights.stride_n + k0,
+                             .pitch = weights.stride_n,
+                             .rows = filled,
+                             .columns = k,
+                             .to = to,
+                             .ldto = width});
+      to += k * width;
+    }
+  }
+}
+
 }  // namespace
 
 PackedConvWeights::PackedConvWeights() = default;
@@ -110,7 +129,9 @@ void pack_conv_weights_for(const CpuAtoms& atoms, const ConvWeightsDesc& desc,
   float* const to = data.values.reserve(desc.groups * desc.taps * tap_size);
   base::parallel_blocks(desc.groups * desc.taps, 1, [&](std::int64_t i, std::int64_t) {
     const TapWeights weights = weights_of_tap(desc, i / desc.taps, i % desc.taps);
-    if (desc.compute == base::DType::f32) {
+    if (desc.compute == base::DType::f32 && weights.stride_k == 1) {
+      turn_tap(data, weights, to + i * tap_size);
+    } else if (desc.compute == base::DType::f32) {
       pack_tap(
           data, weights, [](float value) { return value; }, to + i * tap_size);
     } else {

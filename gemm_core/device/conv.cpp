@@ -193,8 +193,38 @@ struct Conv::Gathered {
 
   explicit Gathered(const ConvArguments& g) : arguments(g), neighbours(neighbour_table(g)) {}
 
-  // [cout][taps][cin / groups], whose roles dgrad swaps.
-  void read_filter() {
+  // The filter as it lies, where its weights are [filters][taps][channels / groups] in fp32.
+  const float* plain_filter() const {
+    const ConvProblem& p = arguments.problem;
+    const ConvTensor f = conv_tensors(arguments).filter;
+    const std::int64_t c = p.channels / p.groups;
+    const Axes steps{p.kernel[1] * p.kernel[2] * c, p.kernel[2] * c, c};
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (p.kernel[i] > 1 && f.axis_strides[i] != steps[i]) return nullptr;
+    }
+    const bool is_plain = f.dtype == base::DType::f32 && (c == 1 || f.channel_stride == 1) &&
+                          (p.filters == 1 || f.outer_stride == p.taps() * c);
+    return is_plain ? static_cast<const float*>(f.data) : nullptr;
+  }
+
+  void pack_filter() {
+    const ConvProblem& p = arguments.problem;
+    const bool forward = arguments.operation == ConvOperation::forward;
+    const float* plain = plain_filter();
+    if (plain == nullptr) copy_filter();
+    pack_conv_weights({.weight = plain ? plain : filter.data(),
+                       .cout = forward ? p.filters : p.channels,
+                       .taps = p.taps(),
+                       .cin = forward ? p.channels : p.filters,
+                       .groups = p.groups,
+                       .compute = arguments.compute,
+                       .is_transposed = plain != nullptr && !forward,
+                       .has_reversed_taps = plain != nullptr && p.flip},
+                      weights);
+  }
+
+  // To [cout][taps][cin / groups], whose roles dgrad swaps.
+  void copy_filter() {
     const ConvProblem& p = arguments.problem;
     const bool forward = arguments.operation == ConvOperation::forward;
     const ConvTensor f = conv_tensors(arguments).filter;
@@ -218,16 +248,10 @@ struct Conv::Gathered {
         });
       }
     });
-    weights = pack_conv_weights({.weight = filter.data(),
-                                 .cout = forward ? p.filters : p.channels,
-                                 .taps = taps,
-                                 .cin = forward ? p.channels : p.filters,
-                                 .groups = p.groups,
-                                 .compute = arguments.compute});
   }
 
   void run() {
-    read_filter();
+    pack_filter();
     const ConvProblem& p = arguments.problem;
     const bool forward = arguments.operation == ConvOperation::forward;
     const ConvTensors t = conv_tensors(arguments);

@@ -27,10 +27,10 @@ struct GemmConfig {
 // that the same problem is cut the same way everywhere.
 struct MachineModel {
   std::int64_t threads = 8;
-  double fma_per_ns = 32;         // fp32 multiply-adds of one thread
-  double l2_floats_per_ns = 8;    // operands streaming past a tile
-  double load_floats_per_ns = 2;  // converting and packing A
-  double tile_ns = 400;           // starting a tile
+  double fma_per_ns = 32;           // fp32 multiply-adds of one thread
+  double l2_floats_per_ns = 16;     // B, asked for ahead, and sums streaming past a tile
+  double load_floats_per_ns = 0.5;  // converting and packing A
+  double tile_ns = 400;             // starting a tile
 };
 
 std::vector<GemmConfig> gemm_configs(const GemmArguments& arguments);

@@ -17,6 +17,32 @@ auto element(const View& view, std::int64_t m, std::int64_t n) {
   return static_cast<Byte*>(view.data) + (m * view.stride[0] + n) * base::bytes(view.dtype);
 }
 
+// The program as one pass: at most a scale and shift, an addition and a simple activation, in this
+// order.
+bool as_one_pass(const Epilogue& epilogue, std::int64_t m0, std::int64_t n0, RowFinish& f) {
+  using Kind = EpilogueNode::Kind;
+  auto node = epilogue.nodes.begin();
+  const auto end = epilogue.nodes.end();
+  if (node != end && node->kind == Kind::scale_shift) {
+    f.scale = node->scale ? node->scale + n0 : nullptr;
+    f.shift = node->shift ? node->shift + n0 : nullptr;
+    ++node;
+  }
+  if (node != end && node->kind == Kind::add) {
+    f.aux = element(node->aux, m0, n0);
+    f.aux_dtype = node->aux.dtype;
+    f.aux_pitch = node->aux.stride[0];
+    ++node;
+  }
+  if (node != end && node->kind == Kind::activate) {
+    f.activation = node->activation;
+    f.slope = node->slope;
+    ++node;
+  }
+  return node == end && (f.activation == Activation::identity || f.activation == Activation::relu ||
+                         f.activation == Activation::leaky_relu);
+}
+
 }  // namespace
 
 void check_epilogue(const Epilogue& epilogue, std::int64_t m, std::int64_t n,
@@ -59,6 +85,8 @@ void run_epilogue_nodes(const CpuAtoms& atoms, const Epilogue& epilogue, const B
 
 void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
                   std::int64_t m0, std::int64_t n0, const base::TensorView& output) {
+  RowFinish finish{.to = element(output, m0, n0), .dtype = output.dtype, .pitch = output.stride[0]};
+  if (as_one_pass(epilogue, m0, n0, finish)) return atoms.finish(block, finish);
   const std::int64_t step =
       std::max<std::int64_t>(1, kPieceFloats / std::max<std::int64_t>(1, block.ld));
   for (std::int64_t i = 0; i < block.rows; i += step) {
@@ -66,6 +94,15 @@ void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& 
                       block.columns};
     run_epilogue_nodes(atoms, epilogue, piece, m0 + i, n0);
     atoms.store(piece, element(output, m0 + i, n0), output.dtype, output.stride[0]);
+  }
+}
+
+void ask_for_operands(const Epilogue& epilogue, std::int64_t m0, std::int64_t rows, std::int64_t n0,
+                      std::int64_t columns, Ahead& ahead) {
+  for (const EpilogueNode& node : epilogue.nodes) {
+    if (node.kind != EpilogueNode::Kind::add) continue;
+    const std::int64_t size = base::bytes(node.aux.dtype);
+    ahead.add({element(node.aux, m0, n0), node.aux.stride[0] * size, rows, columns * size});
   }
 }
 

@@ -19,6 +19,11 @@ void run_epilogue(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& 
 void run_epilogue_nodes(const CpuAtoms& atoms, const Epilogue& epilogue, const Block& block,
                         std::int64_t m0, std::int64_t n0);
 
+// The rows of other matrices that the nodes read under rows [m0, m0 + rows) and columns [n0, n0 +
+// columns) of the result.
+void ask_for_operands(const Epilogue& epilogue, std::int64_t m0, std::int64_t rows, std::int64_t n0,
+                      std::int64_t columns, Ahead& ahead);
+
 inline const Epilogue kNoEpilogue;
 
 }  // namespace gemm_core

@@ -40,6 +40,38 @@ TEST(Im2col, IsALayoutWithABaseAndARangeTest) {
   EXPECT_GT(seen, 600);
 }
 
+// The gradient of the activation reads dy through one, too: ((N,D,H,W),(K,T,R,S)), whose taps step
+// backwards, where strides are 1. (The gradient of the filter reads x through the first.)
+TEST(Im2col, OfAnActivationGradientIsALayoutThatStepsBackwards) {
+  const ConvProblem p{.axes = 3,
+                      .batch = 2,
+                      .channels = 1,
+                      .filters = 3,
+                      .input = {4, 5, 6},
+                      .kernel = {2, 3, 2},
+                      .lower = {1, 2, 0},
+                      .upper = {0, 1, 1},
+                      .dilation = {1, 2, 2}};
+  const Axes out = p.output();
+  const std::int64_t w = p.filters, h = out[2] * w, d = out[1] * h, n = out[0] * d;
+  const layout::LayoutTree view(
+      {{p.batch, p.input[0], p.input[1], p.input[2]},
+       {p.filters, p.kernel[0], p.kernel[1], p.kernel[2]}},
+      {{n, d, h, w}, {1, -p.dilation[0] * d, -p.dilation[1] * h, -p.dilation[2] * w}});
+  const std::int64_t base = p.lower[0] * d + p.lower[1] * h + p.lower[2] * w;
+  const std::int64_t rows = p.batch * p.input[0] * p.input[1] * p.input[2];
+  std::int64_t seen = 0;
+  for_each_product(p, [&](auto batch, const Axes& o, const Axes& in, const Axes& tap, auto k, auto,
+                          auto) {
+    const std::int64_t row = batch + p.batch * (in[0] + p.input[0] * (in[1] + p.input[1] * in[2]));
+    const std::int64_t column =
+        k + p.filters * (tap[0] + p.kernel[0] * (tap[1] + p.kernel[1] * tap[2]));
+    EXPECT_EQ(base + view(row + rows * column), batch * n + o[0] * d + o[1] * h + o[2] * w + k);
+    ++seen;
+  });
+  EXPECT_GT(seen, 600);
+}
+
 TEST(Conv, RefusesWhatDoesNotFitAndNamesIt) {
   using Code = GemmStatus::Code;
   const auto refusal = [](auto spoil) {

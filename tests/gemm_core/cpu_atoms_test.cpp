@@ -1,5 +1,6 @@
 // The atoms of every instruction set that this machine runs, against scalar definitions.
 #include "gemm_core/atom/cpu_atoms.hpp"
+#include "gemm_core/atom/cpu_ahead.hpp"
 
 #include <gtest/gtest.h>
 
@@ -92,6 +93,62 @@ TEST(CpuAtoms, RoundAsTheNumberTypesDo) {
   }
 }
 
+TEST(CpuAtoms, TransposeEveryShapeAndTouchNothingElse) {
+  for (const auto* atoms : gemm_core::supported_cpu_atoms()) {
+    for (const std::int64_t rows : {1, 3, 4, 7, 16, 33}) {
+      for (const std::int64_t columns : {1, 2, 4, 5, 16, 19, 40}) {
+        const std::int64_t pitch = columns + 3, ldto = rows + 2;
+        std::vector<float> from(static_cast<std::size_t>(rows * pitch)),
+            to(static_cast<std::size_t>(columns * ldto), -1.0f);
+        for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
+        atoms->transpose({from.data(), pitch, rows, columns, to.data(), ldto});
+        for (std::int64_t j = 0; j < columns; ++j) {
+          for (std::int64_t i = 0; i < ldto; ++i) {
+            const float want = i < rows ? static_cast<float>(i * pitch + j) : -1.0f;
+            ASSERT_EQ(to[static_cast<std::size_t>(j * ldto + i)], want)
+                << atoms->name << ": " << rows << " x " << columns << " at " << i << ", " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What a product asks for meanwhile: every line of every row, each once, in order, and as late as
+// the steps allow.
+TEST(CpuAtoms, AskForEveryLineOfTheRowsAheadOnce) {
+  using gemm_core::detail::AheadCursor;
+  using gemm_core::detail::Meanwhile;
+  alignas(64) static char memory[64 * 64];
+  gemm_core::Ahead ahead;
+  ahead.add({memory, 320, 5, 256});            // 4 lines of every 5
+  ahead.add({nullptr, 64, 9, 64});             // dropped
+  ahead.add({memory + 2048 + 60, 128, 3, 8});  // 8 bytes over two lines
+  std::vector<std::uintptr_t> wanted, got;
+  const auto line = [](const char* at) { return reinterpret_cast<std::uintptr_t>(at) / 64; };
+  for (int i = 0; i < 5; ++i) {
+    for (int j = 0; j < 4; ++j) wanted.push_back(line(memory + 320 * i + 64 * j));
+  }
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 2; ++j) wanted.push_back(line(memory + 2048 + 128 * i + 64 * j));
+  }
+  char idle = 0;
+  constexpr int kCalls = 40, kSteps = 2;
+  AheadCursor cursor(&ahead, kCalls * kSteps, &idle);
+  for (int call = 0; call < kCalls; ++call) {
+    Meanwhile m;
+    cursor.take(kSteps, m);
+    for (int step = 0; step < kSteps; ++step) {
+      if (m.line != reinterpret_cast<std::uintptr_t>(&idle)) got.push_back(m.line / 64);
+      if (m.line == reinterpret_cast<std::uintptr_t>(&idle)) {
+        EXPECT_TRUE(got.empty() || got.size() == wanted.size());
+      }
+      m.step();
+    }
+  }
+  EXPECT_EQ(got, wanted);
+}
+
 TEST(CpuAtoms, ListPresentRowsInOrder) {
   std::mt19937 random(5);
   for (const CpuAtoms* atoms : gemm_core::supported_cpu_atoms()) {
@@ -131,6 +188,58 @@ double reference(Activation activation, double x, double slope) {
       return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
     default:
       return x;
+  }
+}
+
+TEST(CpuAtoms, FinishInOnePassWithTheBitsOfItsSteps) {
+  using gemm_core::Activation;
+  constexpr std::int64_t kRows = 5, kColumns = 37, kPitch = 41;
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(kRows * kPitch), scale(kColumns), shift(kColumns), aux(kRows * kPitch);
+  for (auto* all : {&values, &scale, &shift, &aux}) {
+    for (float& v : *all) v = normal(random);
+  }
+  values[3] = std::nanf("");
+  std::vector<std::uint16_t> halves(aux.size()), brains(aux.size());
+  const DType types[] = {DType::f32, DType::f16, DType::bf16};
+  for (const auto* atoms : gemm_core::supported_cpu_atoms()) {
+    const gemm_core::Block as_block{aux.data(), kPitch, kRows, kPitch};
+    atoms->store(as_block, halves.data(), DType::f16, kPitch);
+    atoms->store(as_block, brains.data(), DType::bf16, kPitch);
+    for (int bits = 0; bits < 8; ++bits) {
+      for (const auto activation :
+           {Activation::identity, Activation::relu, Activation::leaky_relu}) {
+        for (const DType aux_type : types) {
+          for (const DType type : types) {
+            gemm_core::RowFinish f{.scale = bits & 1 ? scale.data() : nullptr,
+                                   .shift = bits & 2 ? shift.data() : nullptr,
+                                   .aux_dtype = aux_type,
+                                   .aux_pitch = kPitch,
+                                   .activation = activation,
+                                   .slope = 0.25f,
+                                   .dtype = type,
+                                   .pitch = kPitch};
+            if (bits & 4) {
+              f.aux = aux_type == DType::f16    ? static_cast<const void*>(halves.data())
+                      : aux_type == DType::bf16 ? static_cast<const void*>(brains.data())
+                                                : aux.data();
+            }
+            std::vector<float> got(values.size(), 7.0f), want(got), steps = values, kept = values;
+            const gemm_core::Block block{steps.data(), kPitch, kRows, kColumns};
+            if (bits & 3) atoms->scale_shift(block, f.scale, f.shift);
+            if (f.aux) atoms->add(block, f.aux, aux_type, kPitch);
+            atoms->activate(block, activation, f.slope);
+            atoms->store(block, want.data(), type, kPitch);
+            f.to = got.data();
+            atoms->finish({kept.data(), kPitch, kRows, kColumns}, f);
+            ASSERT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0)
+                << atoms->name << " " << bits << " " << static_cast<int>(activation);
+            ASSERT_EQ(std::memcmp(kept.data(), values.data(), kept.size() * sizeof(float)), 0);
+          }
+        }
+      }
+    }
   }
 }
 

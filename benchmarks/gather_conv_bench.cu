@@ -111,10 +111,10 @@ T rounded(float v) {
   else
     return T(v);
 }
-// int8: of values around 20, so that little is lost.
+// int8: of values around 6, so that results stay below 127.
 float as_eight_bit(DType type, float v) {
   return type == DType::e4m3 ? static_cast<float>(rounded<base::e4m3_t>(v))
-                             : static_cast<float>(rounded<std::int8_t>(20 * v));
+                             : static_cast<float>(rounded<std::int8_t>(6 * v));
 }
 using gemm_core::cuda::is_eight_bit;
 // The SIMT kernel has no products of 8 bits.

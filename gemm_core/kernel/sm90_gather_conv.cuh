@@ -94,6 +94,11 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
       if constexpr (Config::kReadsAddendEarly) {
         if (!is_outer) store.read_addend(entries, addend);
       }
+      // Else the sums of the last tile would stay alive beside their floats.
+      if constexpr (std::is_integral_v<typename Config::Mma::Sum>) {
+#pragma unroll
+        for (auto& sum : products) sum = 0;
+      }
       if constexpr (Config::kTakesTurns) ptx::named_barrier_sync(kTurn + consumer, kTurnThreads);
       mma.multiply_tile(tile, params.operand, group, lane, position, products, [&] {
         if constexpr (Config::kTakesTurns) {

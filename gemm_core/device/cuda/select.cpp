@@ -23,10 +23,10 @@ constexpr Choice kChoices[] = {
     {DType::f16, 32, 0, "64x32", 70000},
     {DType::f16, 64, 0, "64x64", 30000},
     {DType::f16, 96, 0, "128x96", 30000},
-    {DType::f16, 128, 60000, "128x128", 0},
+    {DType::f16, 128, 40000, "128x128", 0},
     {DType::f16, 128, 0, "64x128", 15000},
     {DType::f16, 192, 0, "128x96", 30000},
-    {DType::f16, kAny, 30000, "128x256", kAny},
+    {DType::f16, kAny, 15000, "128x256", kAny},
     {DType::f16, kAny, 5000, "64x256", kAny},
     {DType::f16, kAny, 0, "64x128", kAny},
 

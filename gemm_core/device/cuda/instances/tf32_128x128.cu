@@ -13,6 +13,7 @@ const Sm90Instance kTF32_128x128 =
                                                           .gather_warps = 8,
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
-                                                          .releases_early = true}>>("tf32_128x128");
+                                                          .releases_early = true,
+                                                          .takes_own_rows = true}>>("tf32_128x128");
 
 }  // namespace gemm_core::cuda

@@ -13,7 +13,8 @@ const Sm90Instance kTF32_128x96_k96 =
                                                           .gather_warps = 8,
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
-                                                          .releases_early = true}>>(
+                                                          .releases_early = true,
+                                                          .takes_own_rows = true}>>(
         "tf32_128x96_k96");
 
 }  // namespace gemm_core::cuda

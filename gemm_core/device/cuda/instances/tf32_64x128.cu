@@ -12,6 +12,8 @@ const Sm90Instance kTF32_64x128 =
                                                           .stages = 4,
                                                           .gather_warps = 4,
                                                           .teams = 2,
-                                                          .blocks_per_sm = 1}>>("tf32_64x128");
+                                                          .blocks_per_sm = 1,
+                                                          .takes_turns = true,
+                                                          .takes_own_rows = true}>>("tf32_64x128");
 
 }  // namespace gemm_core::cuda

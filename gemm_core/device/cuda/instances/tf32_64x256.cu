@@ -12,6 +12,7 @@ const Sm90Instance kTF32_64x256 =
                                                           .stages = 5,
                                                           .gather_warps = 4,
                                                           .teams = 1,
-                                                          .blocks_per_sm = 1}>>("tf32_64x256");
+                                                          .blocks_per_sm = 1,
+                                                          .takes_own_rows = true}>>("tf32_64x256");
 
 }  // namespace gemm_core::cuda

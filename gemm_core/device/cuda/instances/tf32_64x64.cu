@@ -12,6 +12,7 @@ const Sm90Instance kTF32_64x64 =
                                                           .stages = 3,
                                                           .gather_warps = 2,
                                                           .teams = 2,
-                                                          .blocks_per_sm = 2}>>("tf32_64x64");
+                                                          .blocks_per_sm = 2,
+                                                          .takes_own_rows = true}>>("tf32_64x64");
 
 }  // namespace gemm_core::cuda

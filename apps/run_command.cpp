@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -134,9 +135,9 @@ class Runner {
     OrderedLoader<Work> loader(
         batch_->todo().size(), settings_.jobs, [this, runs_ahead](std::size_t i) {
           Work work;
-          work.input =
-              std::make_shared<RunInput>(read_input(batch_->input(batch_->todo()[i]), reader_));
-          if (runs_ahead) work.result = run_one(*work.input);
+          const std::size_t file = batch_->todo()[i];
+          work.input = std::make_shared<RunInput>(read_input(batch_->input(file), reader_));
+          if (runs_ahead) work.written = write(file, *work.input, run_one(*work.input));
           return work;
         });
     while (auto loaded = batch_->is_stopped() ? std::nullopt : loader.next()) {
@@ -146,8 +147,8 @@ class Runner {
         batch_->fail(file, loaded->error);
         continue;
       }
-      if (loaded->value->result) {
-        store({file, loaded->value->input}, std::move(*loaded->value->result));
+      if (loaded->value->written) {
+        note({file, loaded->value->input}, std::move(*loaded->value->written));
         continue;
       }
       waiting_.push_back({file, loaded->value->input});
@@ -165,10 +166,17 @@ class Runner {
     std::size_t file;
     std::shared_ptr<RunInput> input;
   };
-  // A file that was read, and run where the device takes several frames at once.
+  // A result that was written, or why it was not.
+  struct Written {
+    Json entry;
+    std::vector<std::string> warnings;
+    sparseconv::RunMemory memory;
+    std::exception_ptr error;
+  };
+  // A file that was read, and run and written where the device takes several frames at once.
   struct Work {
     std::shared_ptr<RunInput> input;
-    std::optional<Result> result;
+    std::optional<Written> written;
   };
 
   sparseconv::EngineOptions engine_options() const {
@@ -217,27 +225,54 @@ class Runner {
 
   void store(const Waiting& one, Result&& result) {
     memory_.note(result.memory);
-    // Results are for the file's own points, which stand first; the sweeps before it only helped.
-    if (one.input->joined) result.keep_first_points(one.input->cloud->size());
     const auto shared = std::make_shared<Result>(std::move(result));
     batch_->store(one.file, [this, file = one.file, input = one.input, shared] {
-      const fs::path& output = batch_->output(file);
-      report_warnings(batch_->input(file),
-                      input->cloud ? input->cloud->warnings : std::vector<std::string>{},
-                      shared->warnings);
-      write_result(output, kind_, *input, *shared);
-      Json entry{{"path", text_of(batch_->input(file))},
-                 {"points", shared->points},
-                 {"voxels", shared->voxels},
-                 {"dropped", shared->dropped},
-                 {"output", text_of(output)},
-                 {"origin", shared->origin},
-                 {"timing", timing_json(shared->timing)}};
-      if (!settings_.as_json) {
-        print_text(entry["path"].get<std::string>() + " -> " + text_of(output) + '\n');
-      }
-      return entry;
+      return told(file, *input, write(file, *input, std::move(*shared)));
     });
+  }
+  void note(const Waiting& one, Written&& written) {
+    memory_.note(written.memory);
+    const auto shared = std::make_shared<Written>(std::move(written));
+    batch_->store(one.file, [this, file = one.file, input = one.input, shared] {
+      return told(file, *input, std::move(*shared));
+    });
+  }
+
+  // By any thread.
+  Written write(std::size_t file, const RunInput& input, Result&& result) const {
+    // Results are for the file's own points, which stand first; the sweeps before it only helped.
+    if (input.joined) result.keep_first_points(input.cloud->size());
+    const fs::path& output = batch_->output(file);
+    Written written;
+    written.memory = result.memory;
+    try {
+      if (output.has_parent_path()) fs::create_directories(output.parent_path());
+      write_result(output, kind_, input, result);
+    } catch (...) {
+      written.error = std::current_exception();
+    }
+    written.entry = {{"path", text_of(batch_->input(file))},
+                     {"points", result.points},
+                     {"voxels", result.voxels},
+                     {"dropped", result.dropped},
+                     {"output", text_of(output)},
+                     {"origin", result.origin},
+                     {"timing", timing_json(result.timing)}};
+    written.warnings = std::move(result.warnings);
+    return written;
+  }
+
+  // In the order of the inputs.
+  Json told(std::size_t file, const RunInput& input, Written&& written) const {
+    report_warnings(batch_->input(file),
+                    input.cloud ? input.cloud->warnings : std::vector<std::string>{},
+                    written.warnings);
+    if (written.error) std::rethrow_exception(written.error);
+    if (!settings_.as_json) {
+      print_text(written.entry["path"].get<std::string>() + " -> " + text_of(batch_->output(file)) +
+                 '\n');
+    }
+    return std::move(written.entry);
   }
 
   const Settings& settings_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gemm_core/base/parallel.hpp"
 #include "sparseconv/cuda/frame_runner.hpp"
 #include "sparseconv/cuda/room.hpp"
 #include "sparseconv/voxel_grid.hpp"
@@ -22,6 +23,16 @@ void fetch(base::cuda::PinnedBuffer<T>& to, std::size_t first, const T* from, st
   if (count <= 0) return;
   CUDA_CHECK(cudaMemcpyAsync(to.data() + first, from, at(count) * sizeof(T), cudaMemcpyDeviceToHost,
                              stream));
+}
+
+// By several threads: a dense map is tens of MB.
+void copy_values(base::Tensor& to, const base::cuda::PinnedBuffer<float>& from) {
+  constexpr std::int64_t kAtOnce = std::int64_t{1} << 18;
+  if (to.numel() == 0) return;
+  float* const values = to.data<float>();
+  base::parallel_blocks(to.numel(), kAtOnce, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(from.data() + begin, from.data() + end, values + begin);
+  });
 }
 
 }  // namespace
@@ -115,10 +126,9 @@ Output FrameRunner::collect_output(std::size_t index, const FrameFacts& facts,
     const std::int64_t cells = depth * height * width * shape_.batch_size;
     const std::int64_t channels =
         cells == 0 ? planned.channels : static_cast<std::int64_t>(memory.host.size()) / cells;
-    out.dense =
-        base::Tensor::empty({shape_.batch_size, channels * depth, height, width}, base::DType::f32);
-    if (out.dense.numel() > 0)
-      std::memcpy(out.dense.data(), memory.host.data(), at(out.dense.nbytes()));
+    out.dense = base::Tensor::empty({shape_.batch_size, channels * depth, height, width},
+                                    base::DType::f32, results_);
+    copy_values(out.dense, memory.host);
     return out;
   }
   const Level::Kind kind = plan_.levels[at(planned.level)].kind;
@@ -126,9 +136,8 @@ Output FrameRunner::collect_output(std::size_t index, const FrameFacts& facts,
   out.on_input = planned.level == 0;
   const int set = device_plan_.set_of_level[at(planned.level)];
   const std::int64_t rows = out.per_point ? facts.points : sizes.rows[at(set)];
-  out.sparse.features = base::Tensor::empty({rows, planned.channels}, base::DType::f32);
-  if (rows > 0)
-    std::memcpy(out.sparse.features.data(), memory.host.data(), at(out.sparse.features.nbytes()));
+  out.sparse.features = base::Tensor::empty({rows, planned.channels}, base::DType::f32, results_);
+  copy_values(out.sparse.features, memory.host);
   if (out.on_input) {
     out.sparse.coordinates = facts.coordinates;
   } else if (!out.per_point) {

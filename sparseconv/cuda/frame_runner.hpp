@@ -136,6 +136,9 @@ class FrameRunner {
   base::cuda::Graph network_;  // the same without maps, where they are kept
   CoordinatesPtr cached_;      // whose maps stand on the device, where they are kept
   std::vector<OutputMemory> outputs_;
+  // Of results, which come back here when their owner lets go of them: fresh pages cost more than
+  // the copy.
+  base::BlockCachePtr results_ = std::make_shared<base::BlockCache>();
   base::cuda::Buffer<std::uint16_t> classes_;
   base::cuda::PinnedBuffer<std::uint16_t> host_classes_;
 

@@ -18,7 +18,8 @@ constexpr std::int64_t kStagedAtOnce = 32768;  // values that a thread copies
 
 class Stager {
  public:
-  Stager(const VoxelLayout& layout, std::uint8_t* staging) : layout_(layout), staging_(staging) {}
+  Stager(const VoxelLayout& layout, std::uint8_t* staging, const SendPiece& send)
+      : layout_(layout), staging_(staging), send_(send) {}
 
   // The staging copy of something in the region.
   template <class T>
@@ -45,16 +46,18 @@ class Stager {
                                         reinterpret_cast<double*>(to) + begin);
       }
     });
+    send_(static_cast<std::size_t>(to - staging_), static_cast<std::size_t>(bytes));
     return {device, is_float ? 0 : 1};
   }
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(layout_.column_data + used_ -
-                                    layout_.arena.begin(Arena::constant));
+  // All that stands before the columns.
+  void send_rest() const {
+    send_(0, static_cast<std::size_t>(layout_.column_data - layout_.arena.begin(Arena::constant)));
   }
 
  private:
   const VoxelLayout& layout_;
   std::uint8_t* staging_;
+  const SendPiece& send_;
   std::int64_t used_ = 0;
 };
 
@@ -145,13 +148,13 @@ VoxelLayout lay_out_voxels(const VoxelizeOptions& options, const Capacity& capac
   return v;
 }
 
-Staged stage_clouds(const VoxelizeOptions& options, const Capacity& capacity,
-                    const VoxelLayout& layout, std::span<const io::Cloud* const> clouds,
-                    std::uint8_t* staging) {
+void stage_clouds(const VoxelizeOptions& options, const Capacity& capacity,
+                  const VoxelLayout& layout, std::span<const io::Cloud* const> clouds,
+                  std::uint8_t* staging, const SendPiece& send) {
   ENSURE(clouds.size() <= static_cast<std::size_t>(capacity.clouds),
          "device voxelizer: ", clouds.size(), " clouds, the capacity is ", capacity.clouds);
   const std::size_t channels = options.features.size();
-  Stager stager(layout, staging);
+  Stager stager(layout, staging, send);
   std::int64_t points = 0;
   for (std::size_t c = 0; c < clouds.size(); ++c) {
     const io::Cloud& cloud = *clouds[c];
@@ -180,7 +183,7 @@ Staged stage_clouds(const VoxelizeOptions& options, const Capacity& capacity,
     }
   }
   *stager.host(layout.point_count) = static_cast<std::int32_t>(points);
-  return {static_cast<std::int32_t>(points), stager.bytes()};
+  stager.send_rest();
 }
 
 DeviceVoxelizer::Outcome read_voxel_status(const VoxelizeOptions& options,

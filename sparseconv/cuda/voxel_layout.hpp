@@ -1,5 +1,7 @@
 // Where everything of a voxelisation stands in one arena. Plain pointers, host or device.
 #pragma once
+#include <functional>
+
 #include "sparseconv/cuda/arena.hpp"
 #include "sparseconv/cuda/voxel_steps.cuh"
 #include "sparseconv/cuda/voxelizer.hpp"
@@ -14,7 +16,7 @@ struct VoxelLayout {
   Arena arena;
   std::int64_t point_capacity = 0;
   std::int32_t* status = nullptr;
-  // Uploaded in one piece: region `constant`.
+  // Uploaded: region `constant`.
   PointCloudJob* clouds = nullptr;
   PointColumn* columns = nullptr;       // [clouds][channels]
   FeatureJob* feature_jobs = nullptr;   // [clouds][channels]
@@ -35,14 +37,13 @@ struct VoxelLayout {
 void check_voxel_options(const VoxelizeOptions& options);
 VoxelLayout lay_out_voxels(const VoxelizeOptions& options,
                            const DeviceVoxelizer::Capacity& capacity, Arena arena);
-// Fills the staging copy of the region `constant`: columns and what steps need to know.
-struct Staged {
-  std::int32_t points = 0;
-  std::size_t bytes = 0;  // of the region, from its beginning
-};
-Staged stage_clouds(const VoxelizeOptions& options, const DeviceVoxelizer::Capacity& capacity,
-                    const VoxelLayout& layout, std::span<const io::Cloud* const> clouds,
-                    std::uint8_t* staging);
+// Fills the staging copy of the region `constant`: columns and what steps need to know. `send` is
+// called for each piece of the region that is filled, first byte and number of bytes: while one is
+// on its way to the device, the next is copied.
+using SendPiece = std::function<void(std::size_t first, std::size_t bytes)>;
+void stage_clouds(const VoxelizeOptions& options, const DeviceVoxelizer::Capacity& capacity,
+                  const VoxelLayout& layout, std::span<const io::Cloud* const> clouds,
+                  std::uint8_t* staging, const SendPiece& send);
 DeviceVoxelizer::Outcome read_voxel_status(const VoxelizeOptions& options,
                                            std::span<const std::int32_t> status);
 

@@ -52,10 +52,13 @@ void DeviceVoxelizer::upload(std::span<const io::Cloud* const> clouds, cudaStrea
   const VoxelLayout& layout = impl.layout;
   ENSURE(layout.keys != nullptr, "device voxelizer: upload() before reserve()");
   impl.uploaded.synchronize();
-  const Staged staged =
-      stage_clouds(impl.options, impl.capacity, layout, clouds, impl.staging.data());
-  CUDA_CHECK(cudaMemcpyAsync(layout.arena.begin(Arena::constant), impl.staging.data(), staged.bytes,
-                             cudaMemcpyHostToDevice, stream));
+  std::uint8_t* const device = layout.arena.begin(Arena::constant);
+  const std::uint8_t* const staging = impl.staging.data();
+  stage_clouds(impl.options, impl.capacity, layout, clouds, impl.staging.data(),
+               [&](std::size_t first, std::size_t bytes) {
+                 CUDA_CHECK(cudaMemcpyAsync(device + first, staging + first, bytes,
+                                            cudaMemcpyHostToDevice, stream));
+               });
   impl.uploaded.record(stream);
 }
 

@@ -39,8 +39,13 @@ Made make_on_host(const Clouds& clouds, const VoxelizeOptions& options) {
                                     0xa5a5a5a5a5a5a5a5ull);
   const auto v = cuda::lay_out_voxels(
       options, capacity, cuda::Arena(reinterpret_cast<std::uint8_t*>(memory.data()), sizes));
-  const auto staged =
-      cuda::stage_clouds(options, capacity, v, clouds, v.arena.begin(cuda::Arena::constant));
+  // What is not sent is not there.
+  std::vector<std::uint64_t> staging(sizes[cuda::Arena::constant] / 8 + 1);
+  auto* const staged = reinterpret_cast<std::uint8_t*>(staging.data());
+  cuda::stage_clouds(
+      options, capacity, v, clouds, staged, [&](std::size_t first, std::size_t bytes) {
+        std::copy_n(staged + first, bytes, v.arena.begin(cuda::Arena::constant) + first);
+      });
   std::fill_n(v.arena.begin(cuda::Arena::zeros), sizes[cuda::Arena::zeros], std::uint8_t{0});
   HostRunner runner;
   cuda::build_voxels(runner, options, v, capacity.clouds);
@@ -49,7 +54,7 @@ Made make_on_host(const Clouds& clouds, const VoxelizeOptions& options) {
   made.keys.assign(v.runs.keys, v.runs.keys + made.outcome.voxels);
   made.features.assign(v.features, v.features + made.outcome.voxels * static_cast<std::int64_t>(
                                                                           options.features.size()));
-  made.point_to_voxel.assign(v.point_to_voxel, v.point_to_voxel + staged.points);
+  made.point_to_voxel.assign(v.point_to_voxel, v.point_to_voxel + points_of(clouds));
   return made;
 }
 

@@ -25,14 +25,16 @@ struct alignas(16) BlockHead {
 struct alignas(32) BlockEntry {
   BlockHead head;
   std::int32_t first;
-  std::int32_t cells;  // while rows are numbered: of the block
-  std::int32_t unused[2];
+  std::int32_t unused[3];
 };
 
 struct BlockTable {
   BlockEntry* entries = nullptr;
   std::int32_t slots = 0;  // power of two, at least 16
   std::int32_t shift = 0;  // 64 - log2(slots / 8)
+  // Where cells are marked before they have keys: slots in use, in any order, and their number (0
+  // before a build).
+  std::int32_t *list = nullptr, *used = nullptr;
 
   SPARSECONV_DEVICE std::int32_t home(Key id) const {
     return static_cast<std::int32_t>(detail::home_slot(id, shift));
@@ -43,6 +45,7 @@ struct BlockTable {
     std::int32_t slot = home(id);
     for (std::int32_t probe = 0; probe < slots; ++probe) {
       const Key before = compare_and_swap(&entries[slot].head.id, kFreeSlot, id);
+      if (before == kFreeSlot && list != nullptr) list[next_number(used)] = slot;
       if (before == kFreeSlot || before == id) return slot;
       slot = (slot + 1) & (slots - 1);
     }
@@ -98,6 +101,26 @@ struct CoordinateView {
 SPARSECONV_DEVICE inline std::int32_t rank_in(const BlockCells& block, int cell) {
   const std::uint64_t bit = std::uint64_t{1} << cell;
   return (block.mask & bit) != 0 ? block.first + bit_count(block.mask & (bit - 1)) : -1;
+}
+
+// Cells of the block whose first key is the i-th of a set. Four keys at a time: each look at memory
+// takes long.
+SPARSECONV_DEVICE inline std::uint64_t cells_of_block(const Key* keys, std::int32_t i,
+                                                      std::int32_t end) {
+  const Key id = keys[i] >> kBlockBits;
+  std::uint64_t cells = 0;
+  bool goes_on = true;
+  for (std::int32_t j = i; goes_on; j += 4) {
+    Key key[4];
+    SPARSECONV_UNROLL
+    for (int k = 0; k < 4; ++k) key[k] = j + k < end ? keys[j + k] : kNoKey;
+    SPARSECONV_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      goes_on = goes_on && j + k < end && key[k] >> kBlockBits == id;
+      if (goes_on) cells |= std::uint64_t{1} << (key[k] & 63);
+    }
+  }
+  return cells;
 }
 
 }  // namespace sparseconv::cuda

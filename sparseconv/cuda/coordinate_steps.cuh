@@ -18,14 +18,16 @@ struct NumberInput {
   }
 };
 
+// Rows of the input: a number that the host knows, or one on the device.
 struct SetCount {
   SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
   std::int32_t* count;
   std::int32_t value;
+  const std::int32_t* device_value;  // null: `value`
   std::int32_t capacity(int) const { return 1; }
   SPARSECONV_DEVICE std::int32_t size(int) const { return 1; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t, bool is_active) const {
-    if (is_active) *count = value;
+    if (is_active) *count = device_value == nullptr ? value : *device_value;
   }
 };
 
@@ -160,20 +162,7 @@ struct InsertBlocks {
     const CoordinateView& set = sets[job];
     const Key id = set.keys[i] >> kBlockBits;
     if (i > 0 && set.keys[i - 1] >> kBlockBits == id) return;
-    std::uint64_t mask = 0;
-    const std::int32_t end = set.size();
-    // Four keys at a time: each look at memory takes long.
-    bool goes_on = true;
-    for (std::int32_t j = i; goes_on; j += 4) {
-      Key key[4];
-      SPARSECONV_UNROLL
-      for (int k = 0; k < 4; ++k) key[k] = j + k < end ? set.keys[j + k] : kNoKey;
-      SPARSECONV_UNROLL
-      for (int k = 0; k < 4; ++k) {
-        goes_on = goes_on && j + k < end && key[k] >> kBlockBits == id;
-        if (goes_on) mask |= std::uint64_t{1} << (key[k] & 63);
-      }
-    }
+    const std::uint64_t mask = cells_of_block(set.keys, i, set.size());
     const std::int32_t slot = set.table.insert(id);
     if (slot >= 0) {
       set.table.entries[slot].head.mask = mask;

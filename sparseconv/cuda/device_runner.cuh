@@ -8,11 +8,15 @@
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/base/cuda/resources.hpp"
 #include "sparseconv/cuda/coordinate_steps.cuh"
+#include "sparseconv/cuda/counted_order.cuh"
 #include "sparseconv/cuda/radix_sort.cuh"
 
 namespace sparseconv::cuda {
 
 inline constexpr int kStepThreads = 256;
+// Blocks of a launch, shared by its jobs, each of which has some: 16 and 2 a multiprocessor of an
+// H200.
+inline constexpr int kMostBlocks = 2112, kLeastBlocks = 264;
 
 // Blocks of each job, one after the other: first[job] ... first[job + 1].
 struct JobBlocks {
@@ -42,7 +46,16 @@ __global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>(
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x - blocks.first[job]) * kStepThreads;
   if (first >= size) return;
-  const std::int64_t i = first + threadIdx.x;
+  // Launches are sized by bounds: few blocks that take several pieces in turn, rather than many
+  // of which most find nothing to do.
+  const std::int64_t stride =
+      static_cast<std::int64_t>(blocks.first[job + 1] - blocks.first[job]) * kStepThreads;
+  const auto run_all = [&](const auto&... context) {
+    for (std::int64_t at = first; at < size; at += stride) {
+      const std::int64_t i = at + threadIdx.x;
+      step(job, static_cast<std::int32_t>(i), i < size, context...);
+    }
+  };
   if constexpr (CountingStep<Step> || StepWithMemory<Step>) {
     __shared__ std::int32_t tally[kCounters];
     __shared__ MemoryWord memory[memory_words<Step>() * kStepThreads + 1];
@@ -50,8 +63,7 @@ __global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>(
       if (threadIdx.x < kCounters) tally[threadIdx.x] = 0;
       __syncthreads();
     }
-    step(job, static_cast<std::int32_t>(i), i < size,
-         StepContext{tally, memory + threadIdx.x, kStepThreads});
+    run_all(StepContext{tally, memory + threadIdx.x, kStepThreads});
     if constexpr (CountingStep<Step>) {
       __syncthreads();
       if (threadIdx.x < kCounters && tally[threadIdx.x] != 0) {
@@ -59,7 +71,7 @@ __global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>(
       }
     }
   } else {
-    step(job, static_cast<std::int32_t>(i), i < size);
+    run_all();
   }
 }
 
@@ -105,9 +117,10 @@ class DeviceRunner {
   void run(const Step& step) {
     if (scratch_.is_dry) return;
     JobBlocks blocks{};
+    const std::int64_t most = std::max(kLeastBlocks, kMostBlocks / std::max(1, step.jobs()));
     for (int job = 0; job < step.jobs(); ++job) {
-      const std::int64_t needed =
-          (static_cast<std::int64_t>(step.capacity(job)) + kStepThreads - 1) / kStepThreads;
+      const std::int64_t needed = std::min<std::int64_t>(
+          most, (static_cast<std::int64_t>(step.capacity(job)) + kStepThreads - 1) / kStepThreads);
       blocks.first[job + 1] = blocks.first[job] + static_cast<unsigned>(needed);
     }
     base::cuda::launch(
@@ -133,6 +146,10 @@ class DeviceRunner {
     return counts == nullptr
                ? to
                : radix_sort(from, to, number, bits, static_cast<std::int32_t*>(counts), stream_);
+  }
+  // Rows of maps that are counted, in order.
+  void order(const OrderJobs& orders) {
+    if (!scratch_.is_dry) order_rows(orders, stream_);
   }
   template <class T>
   void copy(T* to, const T* from, std::int64_t count) {

@@ -1,6 +1,9 @@
 // The stages of a frame, on whatever runs steps: the device's runner in frame_maps.cu, a plain one
 // in tests.
 #pragma once
+#include <algorithm>
+#include <limits>
+
 #include "sparseconv/cuda/frame_layout.hpp"
 
 namespace sparseconv::cuda {
@@ -60,36 +63,145 @@ inline SortBits bits_of_keys(const std::optional<SpatialShape>& shape, std::int3
   return {.low = std::max(0, 3 * axis_bits - dropped), .from = batch_at, .high = batch_bits};
 }
 
+// As many launches as it takes.
+template <class Step, class Runner, class Job>
+void run_all(Runner& runner, const std::vector<Job>& jobs) {
+  for (std::size_t first = 0; first < jobs.size(); first += kMaxJobs) {
+    JobList<Job> list;
+    while (list.count < kMaxJobs && first + static_cast<std::size_t>(list.count) < jobs.size()) {
+      list.item[list.count] = jobs[first + static_cast<std::size_t>(list.count)];
+      ++list.count;
+    }
+    runner.run(Step{list});
+  }
+}
+
+// Makes the sets of a frame, one stage after the other. Counted general sets wait until somebody
+// wants their keys: so those of a chain are numbered together.
 template <class Runner>
-void build_general(Runner& runner, const FrameLayout& frame, const SetStage& stage,
-                   const std::optional<SpatialShape>& shape, std::int32_t batch_size) {
-  const CoordinateView& set = frame.sets[static_cast<std::size_t>(stage.sets.front())];
-  for (const SetSpec::Part& part : stage.parts) {
-    MarkOutputs mark{.source = frame.sets[static_cast<std::size_t>(part.source)],
-                     .set = set,
-                     .geometry = part.geometry,
-                     .shape = {},
+class SetBuilder {
+ public:
+  SetBuilder(Runner& runner, const FrameSpec& spec, const FrameLayout& frame,
+             const FrameKeys& input)
+      : runner_(runner),
+        frame_(frame),
+        input_(input),
+        shapes_(shapes_of(spec, input.spatial_shape)),
+        state_(frame.sets.size(), State::absent) {}
+
+  void run() {
+    reach(0, State::keyed);
+    for (const SetStage& stage : frame_.stages) {
+      switch (stage.kind) {
+        case SetStage::Kind::global:
+          runner_.run(FillGlobal{set(stage.sets.front()), input_.batch_size});
+          break;
+        case SetStage::Kind::general:
+          build_general(stage);
+          break;
+        case SetStage::Kind::pyramid:
+          build_pyramid(stage);
+          break;
+      }
+      if (stage.kind == SetStage::Kind::general) continue;
+      for (const int s : stage.sets) reach(s, State::keyed);
+    }
+    number_marked();
+    insert_blocks();
+  }
+
+ private:
+  // Nothing yet; cells marked in its table; keys; keys and table.
+  enum class State : std::uint8_t { absent, marked, keyed, tabled };
+
+  const CoordinateView& set(int s) const { return frame_.sets[static_cast<std::size_t>(s)]; }
+  State state(int s) const { return state_[static_cast<std::size_t>(s)]; }
+  void reach(int s, State state) { state_[static_cast<std::size_t>(s)] = state; }
+
+  // Tables of all sets that have keys and none yet.
+  void insert_blocks() {
+    std::vector<CoordinateView> sets;
+    for (const int s : frame_.tabled) {
+      if (state(s) != State::keyed) continue;
+      sets.push_back(set(s));
+      reach(s, State::tabled);
+    }
+    run_all<InsertBlocks>(runner_, sets);
+  }
+
+  // Keys of all sets whose cells are marked.
+  void number_marked() {
+    MarkedSets sets;
+    const auto number = [&] {
+      if (sets.count == 0) return;
+      runner_.run(GroupBlocks{sets});
+      runner_.run(RankGroups{sets});
+      runner_.run(ExpandGroups{sets});
+      sets.count = 0;
+    };
+    for (const SetStage& stage : frame_.stages) {
+      if (state(stage.sets.front()) != State::marked) continue;
+      sets.item[sets.count++] = {set(stage.sets.front()), stage.groups, stage.full};
+      reach(stage.sets.front(), State::tabled);
+      if (sets.count == kMaxJobs) number();
+    }
+    number();
+  }
+
+  void build_pyramid(const SetStage& stage) {
+    Pyramid pyramid = stage.pyramid;
+    for (std::size_t l = 0; l < stage.sets.size(); ++l) {
+      pyramid.limits[l] = detail::key_limits(shapes_[static_cast<std::size_t>(stage.sets[l])]);
+    }
+    if (state(stage.source) == State::marked) number_marked();
+    runner_.run(MarkLevels{pyramid});
+    runner_.scan(CountLevels{pyramid}, stage.level_rows, pyramid.source.capacity / kWarp);
+    runner_.run(BuildPyramid{pyramid, stage.level_rows});
+  }
+
+  void build_general(const SetStage& stage) {
+    const int made = stage.sets.front();
+    const auto& shape = shapes_[static_cast<std::size_t>(made)];
+    MarkOutputs mark{.sources = {},
+                     .table = set(made).table,
+                     .last = {},
                      .is_bounded = shape.has_value(),
                      .is_strided = stage.is_strided,
                      .errors = stage.errors,
                      .full = stage.full};
-    for (std::size_t a = 0; a < 3 && shape; ++a) mark.shape[a] = (*shape)[a];
-    runner.run(mark);
+    for (std::size_t a = 0; a < 3 && shape; ++a) {
+      mark.last[a] = static_cast<std::int32_t>(
+          std::clamp<std::int64_t>((*shape)[a] - 1, -1, std::numeric_limits<std::int32_t>::max()));
+    }
+    for (const SetSpec::Part& part : stage.parts) {
+      mark.sources.item[mark.sources.count++] = {set(part.source), part.geometry,
+                                                 state(part.source) == State::marked ? 1 : 0};
+    }
+    runner_.run(mark);
+    reach(made, State::marked);
+    if (!stage.is_counted) number_sorted(stage);
   }
-  if (stage.is_counted) {
-    runner.run(GroupBlocks{set.table, stage.groups, set.count});
-    runner.run(RankGroups{stage.groups});
-    runner.run(ExpandGroups{set, stage.groups, stage.full});
-    return;
+
+  void number_sorted(const SetStage& stage) {
+    const int made = stage.sets.front();
+    const CoordinateView& view = set(made);
+    runner_.run(ListBlocks{view.table, stage.ids, stage.slots});
+    const auto sorted = runner_.sort(
+        Sorted<Key>{stage.ids, stage.slots}, Sorted<Key>{stage.sorted_ids, stage.sorted_slots},
+        {view.table.slots, view.table.used},
+        bits_of_keys(shapes_[static_cast<std::size_t>(made)], input_.batch_size, kBlockBits));
+    const CountCells cells{view.table, sorted.values};
+    runner_.scan(cells, stage.sums, view.table.slots);
+    runner_.run(ExpandBlocks{view, cells, stage.sums, stage.full});
+    reach(made, State::tabled);
   }
-  runner.run(ListBlocks{set.table, stage.ids, stage.slots, stage.blocks});
-  const auto sorted = runner.sort(
-      Sorted<Key>{stage.ids, stage.slots}, Sorted<Key>{stage.sorted_ids, stage.sorted_slots},
-      {set.table.slots, stage.blocks}, bits_of_keys(shape, batch_size, kBlockBits));
-  const CountCells cells{set.table, sorted.values, stage.blocks};
-  runner.scan(cells, stage.sums, set.table.slots);
-  runner.run(ExpandBlocks{set, cells, stage.sums, stage.full});
-}
+
+  Runner& runner_;
+  const FrameLayout& frame_;
+  const FrameKeys& input_;
+  std::vector<std::optional<SpatialShape>> shapes_;
+  std::vector<State> state_;
+};
 
 template <class Runner>
 void build_merge(Runner& runner, const MergeStage& merge) {
@@ -104,39 +216,34 @@ void build_merge(Runner& runner, const MergeStage& merge) {
                         merge.begin});
 }
 
-template <bool kAdjacent, class Runner>
-void run_adjacent(Runner& runner, const OrderJobs& orders) {
-  FindNeighbours<kAdjacent> find;
-  for (int job = 0; job < orders.count; ++job) {
-    const bool is_adjacent = orders[job].source.kind == MapSource::Kind::adjacent;
-    if (is_adjacent == kAdjacent) find.orders.item[find.orders.count++] = orders[job];
+template <bool kWindow, class Runner>
+void find_neighbours(Runner& runner, const std::vector<OrderJob>& orders) {
+  FindNeighbours<kWindow> find;
+  for (const OrderJob& order : orders) {
+    if ((order.source.kind == MapSource::Kind::window) != kWindow) continue;
+    find.orders.item[find.orders.count++] = order;
+    if (find.orders.count < kMaxJobs) continue;
+    runner.run(find);
+    find.orders.count = 0;
   }
-  runner.run(find);
+  if (find.orders.count > 0) runner.run(find);
 }
 
 template <class Runner>
 void build_orders(Runner& runner, const FrameLayout& frame) {
+  find_neighbours<true>(runner, frame.orders);
+  find_neighbours<false>(runner, frame.orders);
   for (const OrderBatch& batch : frame.batches) {
-    run_adjacent<true>(runner, batch.orders);
-    run_adjacent<false>(runner, batch.orders);
+    if (batch.is_counted) {
+      runner.order(batch.orders);
+      runner.run(FillSlots{batch.orders, nullptr, nullptr});
+      continue;
+    }
     runner.run(Arrange{batch.orders, batch.segment_begin, batch.item_count});
     runner.run(MakeSortingKeys{batch.orders, batch.unsorted.keys, batch.unsorted.values});
     const auto sorted =
         runner.sort(batch.unsorted, batch.sorted, {batch.items, batch.item_count}, {.low = 32});
     runner.run(FillSlots{batch.orders, sorted.values, batch.segment_begin});
-  }
-}
-
-// As many launches as it takes.
-template <class Step, class Runner, class Job>
-void run_all(Runner& runner, const std::vector<Job>& jobs) {
-  for (std::size_t first = 0; first < jobs.size(); first += kMaxJobs) {
-    JobList<Job> list;
-    while (list.count < kMaxJobs && first + static_cast<std::size_t>(list.count) < jobs.size()) {
-      list.item[list.count] = jobs[first + static_cast<std::size_t>(list.count)];
-      ++list.count;
-    }
-    runner.run(Step{list});
   }
 }
 
@@ -157,27 +264,7 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
     runner.copy(first.keys, sorted.keys, first.capacity);
     runner.copy(first.rows, sorted.values, first.capacity);
   }
-  const auto shapes = stages::shapes_of(spec, input.spatial_shape);
-  for (const SetStage& stage : frame.stages) {
-    if (stage.kind == SetStage::Kind::global) {
-      const auto set = static_cast<std::size_t>(stage.sets.front());
-      runner.run(FillGlobal{frame.sets[set], input.batch_size});
-      continue;
-    }
-    if (stage.kind == SetStage::Kind::general) {
-      stages::build_general(runner, frame, stage,
-                            shapes[static_cast<std::size_t>(stage.sets.front())], input.batch_size);
-      continue;
-    }
-    Pyramid pyramid = stage.pyramid;
-    for (std::size_t l = 0; l < stage.sets.size(); ++l) {
-      pyramid.limits[l] = detail::key_limits(shapes[static_cast<std::size_t>(stage.sets[l])]);
-    }
-    runner.run(MarkLevels{pyramid});
-    runner.scan(CountLevels{pyramid}, stage.level_rows, pyramid.source.capacity / kWarp);
-    runner.run(BuildPyramid{pyramid, stage.level_rows});
-  }
-  stages::run_all<InsertBlocks>(runner, frame.tabled);
+  stages::SetBuilder<Runner>(runner, spec, frame, input).run();
   for (const MergeStage& merge : frame.merges) stages::build_merge(runner, merge);
   stages::run_all<FillCanonical>(runner, frame.canonicals);
   stages::run_all<InvertTables>(runner, frame.inverts);

@@ -16,11 +16,15 @@ std::int64_t aligned(std::int64_t rows) {
          gemm_core::kSlotAlignment;
 }
 
-BlockTable take_table(Arena& arena, std::int64_t rows) {
+BlockTable take_table(Arena& arena, std::int64_t rows, bool is_listed) {
   BlockTable table;
   table.slots = static_cast<std::int32_t>(slots_for(rows));
   table.shift = 64 - std::countr_zero(static_cast<std::uint32_t>(table.slots / 8));
   table.entries = arena.take<BlockEntry>(Arena::ones, table.slots);
+  if (is_listed) {
+    table.list = arena.take<std::int32_t>(Arena::plain, table.slots);
+    table.used = arena.take<std::int32_t>(Arena::zeros, 1);
+  }
   return table;
 }
 
@@ -45,6 +49,11 @@ class Planner {
            detail::is_halving(spec_.sets[at(set)].geometry);
   }
 
+  // Halved or global: their keys stand sorted before their tables are made.
+  bool has_sorted_keys(int set) const {
+    return set == 0 || is_halved(set) || spec_.sets[at(set)].kind == SetSpec::Kind::global;
+  }
+
   void place_sets() {
     const auto sets = static_cast<std::int64_t>(spec_.sets.size());
     frame_.status = frame_.arena.take<std::int32_t>(Arena::zeros, 2 * sets);
@@ -55,11 +64,10 @@ class Planner {
     for (int s = 0; s < static_cast<int>(sets); ++s) {
       CoordinateView& set = frame_.sets[at(s)];
       const bool is_global = spec_.sets[at(s)].kind == SetSpec::Kind::global;
-      const bool is_sorted_source = s == 0 || is_halved(s) || is_global;
       set.capacity = static_cast<std::int32_t>(aligned(capacity_.rows[at(s)]));
       set.keys = frame_.arena.take<Key>(Arena::plain, set.capacity);
       set.count = frame_.status == nullptr ? nullptr : frame_.status + s;
-      set.table = take_table(frame_.arena, set.capacity);
+      set.table = take_table(frame_.arena, set.capacity, !has_sorted_keys(s));
       if (s == 0 && !capacity_.is_input_sorted) place_unsorted(set);
       if (is_global) {
         stage_of_[at(s)] = static_cast<int>(frame_.stages.size());
@@ -67,7 +75,7 @@ class Planner {
       } else if (s > 0) {
         is_halved(s) ? add_level(s) : add_general(s);
       }
-      if (is_sorted_source) frame_.tabled.push_back(set);
+      if (has_sorted_keys(s)) frame_.tabled.push_back(s);
     }
   }
 
@@ -89,6 +97,7 @@ class Planner {
       stage = static_cast<int>(frame_.stages.size());
       SetStage& made = frame_.stages.emplace_back();
       made.kind = SetStage::Kind::pyramid;
+      made.source = source;
       made.pyramid.source = below;
       made.level_rows = frame_.arena.take<LevelRows>(Arena::plain, below.capacity / kWarp);
       made.pyramid.bits = frame_.arena.take<LevelBits>(Arena::zeros, below.capacity / kWarp);
@@ -122,12 +131,11 @@ class Planner {
       stage.groups = take_groups(slots);
       return;
     }
-    stage.ids = arena.take<Key>(Arena::ones, slots);
+    stage.ids = arena.take<Key>(Arena::plain, slots);
     stage.sorted_ids = arena.take<Key>(Arena::plain, slots);
     stage.slots = arena.take<std::int32_t>(Arena::plain, slots);
     stage.sorted_slots = arena.take<std::int32_t>(Arena::plain, slots);
     stage.sums = arena.take<std::int32_t>(Arena::plain, slots);
-    stage.blocks = arena.take<std::int32_t>(Arena::zeros, 1);
   }
 
   GroupTable take_groups(std::int64_t slots) {
@@ -137,9 +145,11 @@ class Planner {
     groups.shift = 64 - std::countr_zero(static_cast<std::uint32_t>(slots / 8));
     groups.ids = arena.take<Key>(Arena::ones, slots);
     groups.blocks = arena.take<std::uint64_t>(Arena::zeros, slots);
+    groups.block_cells = arena.take<std::uint32_t>(Arena::plain, 16 * slots);
     groups.cells = arena.take<std::int32_t>(Arena::zeros, slots);
     groups.first = arena.take<std::int32_t>(Arena::zeros, slots);
     groups.list = arena.take<std::int32_t>(Arena::plain, slots);
+    groups.listed_ids = arena.take<Key>(Arena::plain, slots);
     groups.count = arena.take<std::int32_t>(Arena::zeros, 1);
     return groups;
   }
@@ -178,10 +188,8 @@ class Planner {
     constexpr std::array<int, 3> three{3, 3, 3}, one{1, 1, 1};
     if (map.kind == KernelMap::Kind::transposed) {
       source.kind = MapSource::Kind::transposed;
-    } else if (map.input == map.output && map.geometry.kernel == three &&
-               map.geometry.stride == one && map.geometry.padding == one &&
-               map.geometry.dilation == one) {
-      source.kind = MapSource::Kind::adjacent;
+    } else if (map.geometry.kernel == three && map.geometry.dilation == one) {
+      source.kind = MapSource::Kind::window;
     } else if (is_level_of(map)) {
       source.kind = MapSource::Kind::halving;
       source.link = first_child_[at(map.output)];
@@ -265,12 +273,23 @@ class Planner {
     order.is_planes = map.order == RowOrder::planes ? 1 : 0;
     const std::int64_t rows = source.output.capacity;
     order.capacity = order.is_planes != 0 ? 3 * rows : rows;
-    order.quads = (source.taps + 3) / 4;
+    order.quads = order.is_planes != 0 ? 3 * kPlaneQuads : (source.taps + 3) / 4;
     order.staged = arena.take<Quad>(Arena::plain, rows * order.quads);
     order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
     order.counters = arena.take<std::int32_t>(Arena::zeros, kCounters);
-    order.key_bits = arena.take<std::uint32_t>(Arena::plain, kWarp);
-    order.item_begin = arena.take<std::int32_t>(Arena::plain, 1);
+    order.is_counted =
+        rows <= (order.passes() == 1 ? capacity_.counted_rows : capacity_.counted_rows / 8) ? 1 : 0;
+    if (order.is_counted != 0) {
+      order.sorted = arena.take<std::int32_t>(Arena::plain, order.capacity);
+      if (order.passes() > 1) {
+        order.other_values = arena.take<std::int32_t>(Arena::plain, rows);
+        for (std::uint32_t*& keys : order.keys)
+          keys = arena.take<std::uint32_t>(Arena::plain, rows);
+      }
+    } else {
+      order.key_bits = arena.take<std::uint32_t>(Arena::plain, kWarp);
+      order.item_begin = arena.take<std::int32_t>(Arena::plain, 1);
+    }
     order.neighbours = arena.take<std::int32_t>(Arena::plain, source.taps * order.capacity);
     order.rows = arena.take<std::int32_t>(Arena::plain, order.capacity);
     order.plane_begin = arena.take<std::int32_t>(Arena::plain, 5);
@@ -279,19 +298,31 @@ class Planner {
     frame_.orders.push_back(order);
   }
 
+  // The last batch of orders that are counted or sorted, where it has room.
+  OrderBatch& batch_for(bool is_counted, std::int32_t segments) {
+    for (auto batch = frame_.batches.rbegin(); batch != frame_.batches.rend(); ++batch) {
+      if (batch->is_counted != is_counted) continue;
+      const bool has_room =
+          is_counted ? batch->orders.count < kMaxJobs : batch->segments + segments <= kMaxSegments;
+      if (has_room) return *batch;
+      break;
+    }
+    frame_.batches.emplace_back().is_counted = is_counted;
+    return frame_.batches.back();
+  }
+
   void place_batches() {
     for (OrderJob& order : frame_.orders) {
+      const bool is_counted = order.is_counted != 0;
       const std::int32_t segments = order.is_planes != 0 ? kPlaneSegments : 1;
-      if (frame_.batches.empty() || frame_.batches.back().segments + segments > kMaxSegments) {
-        frame_.batches.emplace_back();
-      }
-      OrderBatch& batch = frame_.batches.back();
+      OrderBatch& batch = batch_for(is_counted, segments);
       order.first_segment = batch.segments;
       batch.orders.item[batch.orders.count++] = order;
-      batch.segments += segments;
+      batch.segments += is_counted ? 0 : segments;
       batch.items += order.capacity;
     }
     for (OrderBatch& batch : frame_.batches) {
+      if (batch.is_counted) continue;
       Arena& arena = frame_.arena;
       for (Sorted<std::uint32_t>* side : {&batch.unsorted, &batch.sorted}) {
         side->keys = arena.take<std::uint32_t>(Arena::plain, batch.items);

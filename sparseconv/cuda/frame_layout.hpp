@@ -9,6 +9,7 @@
 #include "sparseconv/cuda/general_steps.cuh"
 #include "sparseconv/cuda/merge_steps.cuh"
 #include "sparseconv/cuda/order_steps.cuh"
+#include "sparseconv/cuda/table_steps.cuh"
 
 namespace sparseconv::cuda {
 
@@ -16,6 +17,7 @@ namespace sparseconv::cuda {
 struct SetStage {
   enum class Kind : std::uint8_t { pyramid, general, global } kind = Kind::general;
   std::vector<int> sets;
+  int source = 0;                   // of a pyramid: a set
   Pyramid pyramid{};                // limits are filled in a frame
   LevelRows* level_rows = nullptr;  // [source capacity / kWarp]
   // General.
@@ -24,8 +26,8 @@ struct SetStage {
   bool is_counted = true;  // else sorted
   GroupTable groups;
   Key *ids = nullptr, *sorted_ids = nullptr;
-  std::int32_t *slots = nullptr, *sorted_slots = nullptr, *sums = nullptr, *blocks = nullptr,
-               *errors = nullptr, *full = nullptr;
+  std::int32_t *slots = nullptr, *sorted_slots = nullptr, *sums = nullptr, *errors = nullptr,
+               *full = nullptr;
 };
 
 // The items of a merged set.
@@ -38,9 +40,12 @@ struct MergeStage {
                *begin = nullptr;
 };
 
-// Orders that one sort serves: it tells kMaxSegments segments apart.
+// Orders that one launch brings about by counting, or one sort: it tells kMaxSegments segments
+// apart.
 struct OrderBatch {
   OrderJobs orders;
+  bool is_counted = true;
+  // Sorted.
   std::int32_t segments = 0;
   std::int64_t items = 0;  // at most
   Sorted<std::uint32_t> unsorted{}, sorted{};
@@ -52,7 +57,7 @@ struct FrameLayout {
   std::vector<CoordinateView> sets;
   std::vector<SetStage> stages;
   std::vector<MergeStage> merges;
-  std::vector<CoordinateView> tabled;  // sets whose tables are made from sorted keys
+  std::vector<int> tabled;  // sets whose tables are made from sorted keys
   std::vector<OrderJob> orders;
   std::vector<OrderBatch> batches;
   std::vector<CanonicalJob> canonicals;

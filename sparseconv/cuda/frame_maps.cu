@@ -26,6 +26,7 @@ void FrameMaps::reserve(const FrameCapacity& capacity) {
     impl_->memory = base::cuda::Buffer<std::uint8_t>(bytes);
   }
   impl_->frame = lay_out(impl_->spec, capacity, Arena(impl_->memory.data(), sizes));
+  allow_orders();
   impl_->scratch.is_dry = true;
   DeviceRunner runner(impl_->scratch, nullptr);
   build_frame(runner, impl_->spec, impl_->frame, {});
@@ -50,12 +51,7 @@ void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) {
                                cudaMemcpyDefault, stream));
   }
   DeviceRunner runner(impl_->scratch, stream);
-  if (input.device_rows != nullptr) {
-    CUDA_CHECK(cudaMemcpyAsync(first.count, input.device_rows, sizeof(std::int32_t),
-                               cudaMemcpyDeviceToDevice, stream));
-  } else {
-    runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows)});
-  }
+  runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows), input.device_rows});
   build_frame(runner, impl_->spec, frame, input);
 }
 

@@ -63,9 +63,9 @@ struct FrameCapacity {
   std::vector<std::int64_t>
       rows;  // of each set; a set that exceeds it counts as empty, and check() says so
   bool is_input_sorted = true;  // keys ascend; else rows keep the order given
-  // General sets with room for at most so many rows are put in order by counting, others by
-  // sorting.
-  std::int64_t counted_rows = std::int64_t{1} << 18;
+  // General sets and row orders with room for at most so many rows are made by counting, others by
+  // sorting; orders that need several passes of counting, for an eighth of them.
+  std::int64_t counted_rows = std::int64_t{1} << 19;
 };
 
 struct FrameKeys {

@@ -1,158 +1,40 @@
-// Steps that make general strided, generative and merged coordinates: cells are marked in the new
-// set's own table of blocks; then the blocks are put in the order of their ids, which numbers the
-// rows. Sets of a few hundred thousand rows do that by counting: blocks of a group of 64 share a
-// word, and a group starts after the cells of all groups with smaller ids, added up for each group:
-// two short launches, where a sort takes three for every eight bits. The work grows with the square
-// of the groups, so larger sets are sorted.
+// Steps that number the rows of general strided, generative and merged sets once their cells are
+// marked in their own tables of blocks (mark_steps.cuh): the blocks are put in the order of their
+// ids. Sets of a few hundred thousand rows do that by counting, all of them together: blocks of a
+// group of 64 share a word, and a group starts after the cells of all groups with smaller ids,
+// added up for each group: two short launches, where a sort takes three for every eight bits. The
+// work grows with the square of the groups, so larger sets are sorted.
 #pragma once
-#include "sparseconv/cuda/block_table.cuh"
+#include "sparseconv/cuda/mark_steps.cuh"
 
 namespace sparseconv::cuda {
 
-enum CoordinateError : std::int32_t { kOutsideKeyRange = 1 };
 inline constexpr std::int32_t kTooMany = 0x7fffffff;  // rows of a set whose table was full
-
-struct MarkOutputs {
-  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return source.capacity; }
-  CoordinateView source, set;
-  ConvGeometry geometry;
-  std::int64_t shape[3];  // bounds of the new set; 0 <= output < shape where `is_bounded`
-  bool is_bounded, is_strided;
-  std::int32_t *errors, *full;
-
-  SPARSECONV_DEVICE std::int32_t size(int) const { return source.size(); }
-  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
-    if (!is_active) return;
-    const Key key = source.keys[i];
-    const Coord c = unpack(key);
-    const Key batch = key >> (3 * kAxisBits) << (3 * kAxisBits);
-    const Outputs along_z = outputs(c.z, 2), along_y = outputs(c.y, 1), along_x = outputs(c.x, 0);
-    if (along_z.is_none || along_y.is_none || along_x.is_none) return;
-    if (along_z.is_outside || along_y.is_outside || along_x.is_outside) *errors = kOutsideKeyRange;
-    // Neighbours are mostly of one block: their bits go there together.
-    Key id = kFreeSlot;
-    std::uint64_t bits = 0;
-    for (std::int64_t z = along_z.first; z <= along_z.last; z += along_z.step) {
-      const Key of_z = batch | axis_bits(z, 2);
-      for (std::int64_t y = along_y.first; y <= along_y.last; y += along_y.step) {
-        const Key of_y = of_z | axis_bits(y, 1);
-        for (std::int64_t x = along_x.first; x <= along_x.last; x += along_x.step) {
-          const Key out = of_y | axis_bits(x, 0);
-          if (out == kNoKey) {
-            *errors = kOutsideKeyRange;
-            continue;
-          }
-          if (out >> kBlockBits != id) {
-            if (bits != 0) mark(id, bits);
-            id = out >> kBlockBits;
-            bits = 0;
-          }
-          bits |= std::uint64_t{1} << (out & 63);
-        }
-      }
-    }
-    if (bits != 0) mark(id, bits);
-  }
-
- private:
-  // Outputs along an axis that has bounds: first, first + step ... last. `is_outside`: some more
-  // are beyond the key range.
-  struct Outputs {
-    std::int64_t first, last, step;
-    bool is_none, is_outside;
-  };
-
-  SPARSECONV_DEVICE static std::int32_t floor_div(std::int32_t a, std::int32_t b) {
-    const std::int32_t quotient = a / b;
-    return a % b < 0 ? quotient - 1 : quotient;
-  }
-  SPARSECONV_DEVICE static Key axis_bits(std::int64_t out, int axis) {
-    return spread_bits(static_cast<std::uint32_t>(out + kAxisBias)) << axis;
-  }
-
-  SPARSECONV_DEVICE Outputs outputs(std::int32_t value, int axis) const {
-    const std::int32_t stride = geometry.stride[axis], dilation = geometry.dilation[axis];
-    const std::int32_t reach = (geometry.kernel[axis] - 1) * dilation;
-    Outputs along{};
-    if (is_strided) {
-      // value = out * stride - padding + tap * dilation, 0 <= tap < kernel. Where the dilation is
-      // not 1, outputs repeat after as many strides as the dilation needs.
-      const std::int32_t above = value + geometry.padding[axis];
-      if (dilation == 1 || reach == 0) {
-        along.first = -floor_div(reach - above, stride);
-        along.last = floor_div(above, stride);
-        along.step = 1;
-      } else {
-        along = dilated(above, stride, dilation, geometry.kernel[axis]);
-      }
-    } else {
-      along.first = std::int64_t{value} * stride - geometry.padding[axis];
-      along.last = along.first + reach;
-      along.step = dilation;
-    }
-    return clipped(along, axis);
-  }
-
-  // Taps whose remainder by the stride is that of `above`, if there are any, are evenly spaced.
-  SPARSECONV_DEVICE static Outputs dilated(std::int32_t above, std::int32_t stride,
-                                           std::int32_t dilation, std::int32_t kernel) {
-    std::int32_t first_tap = -1, second_tap = -1, last_tap = -1;
-    for (std::int32_t tap = 0; tap < kernel; ++tap) {
-      if ((above - tap * dilation) % stride != 0) continue;
-      if (first_tap < 0) {
-        first_tap = tap;
-      } else if (second_tap < 0) {
-        second_tap = tap;
-      }
-      last_tap = tap;
-    }
-    if (first_tap < 0) return {0, -1, 1, false, false};
-    const auto out = [&](std::int32_t tap) { return floor_div(above - tap * dilation, stride); };
-    return {out(last_tap), out(first_tap), second_tap < 0 ? 1 : out(first_tap) - out(second_tap),
-            false, false};
-  }
-
-  SPARSECONV_DEVICE static void clip(Outputs& along, std::int64_t low, std::int64_t high) {
-    while (along.first <= along.last && along.first < low) along.first += along.step;
-    while (along.first <= along.last && along.last > high) along.last -= along.step;
-  }
-  SPARSECONV_DEVICE Outputs clipped(Outputs along, int axis) const {
-    if (is_bounded) clip(along, 0, shape[axis] - 1);
-    along.is_none = along.first > along.last;
-    along.is_outside = along.first < kAxisMin || along.last > kAxisMax;
-    clip(along, kAxisMin, kAxisMax);
-    return along;
-  }
-
-  SPARSECONV_DEVICE void mark(Key id, std::uint64_t bits) const {
-    const std::int32_t slot = set.table.insert(id);
-    if (slot < 0) {
-      *full = 1;
-      return;
-    }
-    atomic_clear(&set.table.entries[slot].head.mask, bits);
-  }
-};
 
 // Groups of 64 neighbouring blocks, in a table of their own: a free entry is all ones, numbers are
 // zeros before.
 struct GroupTable {
   Key* ids = nullptr;
-  std::uint64_t* blocks = nullptr;  // which of its blocks there are
-  std::int32_t* cells = nullptr;    // of all of them
-  std::int32_t* first = nullptr;    // row of the first
-  std::int32_t* list = nullptr;     // slots in use, in any order
-  std::int32_t* count = nullptr;    // their number
-  std::int32_t slots = 0;           // power of two
-  std::int32_t shift = 0;           // 64 - log2(slots / 8)
+  std::uint64_t* blocks = nullptr;       // which of its blocks there are
+  std::uint32_t* block_cells = nullptr;  // [16] words of a byte a block, of those there are
+  std::int32_t* cells = nullptr;         // of all of them
+  std::int32_t* first = nullptr;         // row of the first
+  std::int32_t* list = nullptr;          // slots in use, in any order
+  Key* listed_ids = nullptr;             // their ids
+  std::int32_t* count = nullptr;         // their number
+  std::int32_t slots = 0;                // power of two
+  std::int32_t shift = 0;                // 64 - log2(slots / 8)
 
   // Slot of `id`, taken where it is new. There is one: a table has a slot for every block.
   SPARSECONV_DEVICE std::int32_t insert(Key id) const {
     std::int32_t slot = static_cast<std::int32_t>(detail::home_slot(id, shift));
     for (;;) {
       const Key before = compare_and_swap(&ids[slot], kFreeSlot, id);
-      if (before == kFreeSlot) list[atomic_add(count, 1)] = slot;
+      if (before == kFreeSlot) {
+        const std::int32_t number = next_number(count);
+        list[number] = slot;
+        listed_ids[number] = id;
+      }
       if (before == kFreeSlot || before == id) return slot;
       slot = (slot + 1) & (slots - 1);
     }
@@ -162,53 +44,90 @@ struct GroupTable {
     while (ids[slot] != id) slot = (slot + 1) & (slots - 1);
     return slot;
   }
+  SPARSECONV_DEVICE void note_cells(std::int32_t slot, int block,
+                                    std::int32_t cells_of_block) const {
+    reinterpret_cast<std::uint8_t*>(block_cells)[std::int64_t{64} * slot + block] =
+        static_cast<std::uint8_t>(cells_of_block);
+  }
+  // Cells of the blocks before one in its group.
+  SPARSECONV_DEVICE std::int32_t cells_before(std::int32_t slot, int block) const {
+    const std::uint64_t earlier = blocks[slot] & ((std::uint64_t{1} << block) - 1);
+    const std::uint32_t* const words = block_cells + std::int64_t{16} * slot;
+    std::uint32_t sum = 0;  // two sums of 16 bits
+    SPARSECONV_UNROLL
+    for (int w = 0; w < 16; ++w) {
+      const auto there = static_cast<std::uint32_t>(earlier >> (4 * w) & 15);
+      const std::uint32_t bytes = words[w] & ((there * 0x00204081u) & 0x01010101u) * 0xffu;
+      sum += (bytes & 0x00ff00ffu) + (bytes >> 8 & 0x00ff00ffu);
+    }
+    return static_cast<std::int32_t>((sum & 0xffffu) + (sum >> 16));
+  }
 };
 
-// Counts the cells of each block, group and of the set.
-struct GroupBlocks {
-  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return table.slots; }
-  BlockTable table;
+// A set whose cells are marked, to be numbered by counting.
+struct MarkedSet {
+  CoordinateView set;
   GroupTable groups;
-  std::int32_t* rows;  // of the set, 0 before
-  SPARSECONV_DEVICE std::int32_t size(int) const { return table.slots; }
-  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
-    std::int32_t cells = 0;
-    if (is_active && table.entries[i].head.id != kFreeSlot) {
-      BlockEntry& block = table.entries[i];
-      cells = bit_count(~block.head.mask);
-      block.cells = cells;
-      const std::int32_t slot = groups.insert(block.head.id >> 6);
-      atomic_or(&groups.blocks[slot], std::uint64_t{1} << (block.head.id & 63));
+  const std::int32_t* full;  // the table could not take all blocks
+};
+using MarkedSets = JobList<MarkedSet>;
+
+// Blocks are visited by the list of slots in use.
+inline constexpr std::int32_t kBlocksAtOnce = 1 << 15;
+inline std::int32_t block_capacity(const BlockTable& table) {
+  return table.slots < kBlocksAtOnce ? table.slots : kBlocksAtOnce;
+}
+SPARSECONV_DEVICE inline std::int32_t blocks_at_once(const BlockTable& table) {
+  return *table.used < kBlocksAtOnce ? *table.used : kBlocksAtOnce;
+}
+
+// Counts the cells of each block, group and of the set, whose count is 0 before.
+struct GroupBlocks {
+  MarkedSets sets;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return sets.count; }
+  std::int32_t capacity(int job) const { return block_capacity(sets[job].set.table); }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return blocks_at_once(sets[job].set.table); }
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
+    const BlockTable& table = sets[job].set.table;
+    const GroupTable& groups = sets[job].groups;
+    const std::int32_t used = is_active ? *table.used : 0;
+    std::int32_t rows = 0;
+    for (std::int32_t block = i; block < used; block += kBlocksAtOnce) {
+      const BlockHead head = table.entries[table.list[block]].head;
+      const std::int32_t cells = bit_count(~head.mask);
+      const int place = static_cast<int>(head.id & 63);
+      const std::int32_t slot = groups.insert(head.id >> 6);
+      atomic_or(&groups.blocks[slot], std::uint64_t{1} << place);
+      groups.note_cells(slot, place, cells);
       atomic_add(&groups.cells[slot], cells);
+      rows += cells;
     }
-    warp_add(rows, cells);
+    warp_add(sets[job].set.count, rows);
   }
 };
 
 // First row of each group: a warp compares it with all others.
 struct RankGroups {
-  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
   static constexpr std::int32_t kAtOnce = 4096;
-  std::int32_t capacity(int) const {
-    return (groups.slots < kAtOnce ? groups.slots : kAtOnce) * kWarp;
+  MarkedSets sets;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return sets.count; }
+  std::int32_t capacity(int job) const {
+    return (sets[job].groups.slots < kAtOnce ? sets[job].groups.slots : kAtOnce) * kWarp;
   }
-  GroupTable groups;
-  SPARSECONV_DEVICE std::int32_t size(int) const {
-    return (*groups.count < kAtOnce ? *groups.count : kAtOnce) * kWarp;
+  SPARSECONV_DEVICE std::int32_t size(int job) const {
+    const std::int32_t count = *sets[job].groups.count;
+    return (count < kAtOnce ? count : kAtOnce) * kWarp;
   }
-  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool) const {
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool) const {
+    const GroupTable& groups = sets[job].groups;
     const std::int32_t count = *groups.count;
     for (std::int32_t group = i / kWarp; group < count; group += kAtOnce) {
-      const std::int32_t slot = groups.list[group];
-      const Key id = groups.ids[slot];
+      const Key id = groups.listed_ids[group];
       std::int32_t before = 0;
-      SPARSECONV_UNROLL_BY_4
-      for (std::int32_t other = i % kWarp; other < count; other += kWarp) {
-        const std::int32_t at = groups.list[other];
-        before += groups.ids[at] < id ? groups.cells[at] : 0;
-      }
-      warp_add(&groups.first[slot], before);
+      SPARSECONV_UNROLL_BY_8
+      for (std::int32_t other = i % kWarp; other < count; other += kWarp)
+        before += groups.listed_ids[other] < id ? groups.cells[groups.list[other]] : 0;
+      warp_add(&groups.first[groups.list[group]], before);
     }
   }
 };
@@ -216,10 +135,11 @@ struct RankGroups {
 // Writes the keys of a marked block from row `rank` on; the block keeps those that have room.
 SPARSECONV_DEVICE inline void expand(const CoordinateView& set, BlockEntry& block,
                                      std::int32_t rank) {
+  const BlockHead head = block.head;
   block.first = rank;
   std::uint64_t kept = 0;
-  for (std::uint64_t left = ~block.head.mask; left != 0 && rank < set.capacity; left &= left - 1) {
-    set.keys[rank++] = block.head.id << kBlockBits | static_cast<Key>(lowest_bit(left));
+  for (std::uint64_t left = ~head.mask; left != 0 && rank < set.capacity; left &= left - 1) {
+    set.keys[rank++] = head.id << kBlockBits | static_cast<Key>(lowest_bit(left));
     kept |= left & (~left + 1);
   }
   block.head.mask = kept;
@@ -227,41 +147,37 @@ SPARSECONV_DEVICE inline void expand(const CoordinateView& set, BlockEntry& bloc
 
 // Rows of each block.
 struct ExpandGroups {
-  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return set.table.slots; }
-  CoordinateView set;
-  GroupTable groups;
-  const std::int32_t* full;  // the table could not take all blocks
-  SPARSECONV_DEVICE std::int32_t size(int) const { return set.table.slots; }
-  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
+  MarkedSets sets;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return sets.count; }
+  std::int32_t capacity(int job) const { return block_capacity(sets[job].set.table); }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return blocks_at_once(sets[job].set.table); }
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    if (i == 0 && *full != 0) *set.count = kTooMany;
-    BlockEntry& block = set.table.entries[i];
-    const Key id = block.head.id;
-    if (id == kFreeSlot) return;
-    const std::int32_t group = groups.find(id >> 6);
-    std::int32_t rank = groups.first[group];
-    const std::uint64_t earlier = groups.blocks[group] & ((std::uint64_t{1} << (id & 63)) - 1);
-    for (std::uint64_t left = earlier; left != 0; left &= left - 1)
-      rank += set.table.entries[set.table.slot_of((id & ~Key{63}) + lowest_bit(left))].cells;
-    expand(set, block, rank);
+    const CoordinateView& set = sets[job].set;
+    const GroupTable& groups = sets[job].groups;
+    if (i == 0 && *sets[job].full != 0) *set.count = kTooMany;
+    for (std::int32_t block = i; block < *set.table.used; block += kBlocksAtOnce) {
+      BlockEntry& entry = set.table.entries[set.table.list[block]];
+      const Key id = entry.head.id;
+      const std::int32_t group = groups.find(id >> 6);
+      expand(set, entry,
+             groups.first[group] + groups.cells_before(group, static_cast<int>(id & 63)));
+    }
   }
 };
 
-// The blocks there are, in any order: to be sorted.
+// The blocks of a set, to be sorted.
 struct ListBlocks {
   SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
   std::int32_t capacity(int) const { return table.slots; }
   BlockTable table;
   Key* ids;
   std::int32_t* slots;
-  std::int32_t* blocks;  // their number
-  SPARSECONV_DEVICE std::int32_t size(int) const { return table.slots; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return *table.used; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
-    if (!is_active || table.entries[i].head.id == kFreeSlot) return;
-    const std::int32_t at = atomic_add(blocks, 1);
-    ids[at] = table.entries[i].head.id;
-    slots[at] = i;
+    if (!is_active) return;
+    slots[i] = table.list[i];
+    ids[i] = table.entries[slots[i]].head.id;
   }
 };
 
@@ -269,9 +185,8 @@ struct ListBlocks {
 struct CountCells {
   BlockTable table;
   const std::int32_t* slots;
-  const std::int32_t* blocks;
   SPARSECONV_DEVICE std::int32_t operator()(std::int32_t i) const {
-    return i < *blocks ? bit_count(~table.entries[slots[i]].head.mask) : 0;
+    return i < *table.used ? bit_count(~table.entries[slots[i]].head.mask) : 0;
   }
 };
 
@@ -282,11 +197,11 @@ struct ExpandBlocks {
   CountCells cells;
   const std::int32_t* sums;  // inclusive, of cells
   const std::int32_t* full;  // the table could not take all blocks
-  SPARSECONV_DEVICE std::int32_t size(int) const { return *cells.blocks; }
+  SPARSECONV_DEVICE std::int32_t size(int) const { return *set.table.used; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
     expand(set, set.table.entries[cells.slots[i]], sums[i] - cells(i));
-    if (i + 1 == *cells.blocks) *set.count = *full != 0 ? kTooMany : sums[i];
+    if (i + 1 == *set.table.used) *set.count = *full != 0 ? kTooMany : sums[i];
   }
 };
 

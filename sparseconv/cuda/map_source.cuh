@@ -8,8 +8,8 @@ namespace sparseconv::cuda {
 
 struct MapSource {
   enum class Kind : std::int32_t {
-    adjacent,         // submanifold 3x3x3 without dilation
-    search,           // convolution: input (fine) rows looked up
+    window,           // convolution 3x3x3 without dilation
+    search,           // other convolutions: input (fine) rows looked up
     transposed,       // transposed convolution: input (coarse) rows looked up
     halving,          // kernel 2 stride 2: the children of a cell follow each other
     halving_inverse,  // the parent of a cell
@@ -38,35 +38,38 @@ SPARSECONV_DEVICE constexpr int child_tap(Key key) {
   return static_cast<int>((key & 1) << 2 | (key & 2) | (key >> 2 & 1));
 }
 
-// The 27 neighbours of a cell lie in at most eight blocks, in two layers along z. The four blocks
-// of a layer are asked for before the first answer is looked at. Kept as halves of 32 cells, so
-// that a neighbour costs a dozen instructions.
-class AdjacentFinder {
+// The 27 cells of a window lie in at most eight blocks, in two layers along z. The four blocks of a
+// layer are asked for before the first answer is looked at. Kept as halves of 32 cells, so that a
+// neighbour costs a dozen instructions.
+class WindowFinder {
  public:
   static constexpr int kWords = 16;  // of a StepContext: the first rank of a half, and its cells
 
-  SPARSECONV_DEVICE AdjacentFinder(const MapSource& source, std::int32_t rank,
-                                   const StepContext& context)
+  SPARSECONV_DEVICE WindowFinder(const MapSource& source, std::int32_t rank,
+                                 const StepContext& context)
       : input_(source.input), context_(context) {
-    const Key key = source.output.keys[rank], id = key >> kBlockBits;
-    Key beyond[3];  // the block across the face that the cell touches, where there is one
-    bool has_beyond[3];
+    const Key key = source.output.keys[rank];
+    const Coord at = unpack(key);
+    Edge edge[3];
     SPARSECONV_UNROLL
     for (int a = 0; a < 3; ++a) {
-      const int place = static_cast<int>((key >> a & 1) | (key >> (a + 3) & 1) << 1);
-      const int side = place == 0 ? -1 : place == 3 ? 1 : 0;
-      has_beyond[a] = step(id, a, side, beyond[a]) && side != 0;
+      const std::int32_t first =
+          begin_of(std::int64_t{at[a]} * source.geometry.stride[a] - source.geometry.padding[a]);
+      const std::int32_t block = first >> 2, place = first & 3;
+      edge[a].near = spread_bits(static_cast<std::uint32_t>(block)) << a;
+      edge[a].far = spread_bits(static_cast<std::uint32_t>(block + 1)) << a;
+      edge[a].has_near = block >= 0 && block < kAxisBlocks;
+      edge[a].has_far = place > 1 && block + 1 >= 0 && block + 1 < kAxisBlocks;
       SPARSECONV_UNROLL
       for (int d = 0; d < 3; ++d) {
-        const int at = (place + d - 1) & 3;
-        const bool crosses = d != 1 && d - 1 == side;
-        cell_[a][d] = a < 2 ? ((at & 1) | (at & 2) << 2) << a : (at & 1) << 2;
-        half_of_[a][d] = (crosses ? 2 << a : 0) + (a == 2 ? at >> 1 : 0);
+        const int v = (place + d) & 3;
+        cell_[a][d] = a < 2 ? ((v & 1) | (v & 2) << 2) << a : (v & 1) << 2;
+        half_of_[a][d] = (place + d > 3 ? 2 << a : 0) + (a == 2 ? v >> 1 : 0);
       }
     }
-    fetch_layer(id, beyond, has_beyond, true, 0);
-    const Key across = (id & ~id_mask(2)) | (beyond[2] & id_mask(2));
-    fetch_layer(across, beyond, has_beyond, has_beyond[2], 8);
+    const Key batch = key >> (3 * kAxisBits) << (3 * kAxisBits - kBlockBits);
+    fetch_layer(batch | edge[2].near, edge, edge[2].has_near, 0);
+    fetch_layer(batch | edge[2].far, edge, edge[2].has_far, 8);
   }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const {
     const int x = tap / 9, y = tap / 3 % 3, z = tap % 3;
@@ -77,30 +80,31 @@ class AdjacentFinder {
   }
 
  private:
-  SPARSECONV_DEVICE static constexpr Key id_mask(int axis) {
-    return axis_mask(axis) & (~Key{0} >> (kBlockBits + kBatchBits));
+  static constexpr std::int32_t kAxisBlocks = 1 << (kAxisBits - 2);
+  // Along an axis, bits of the block where the window begins and of the next one; whether they
+  // are within the key range and of the window.
+  struct Edge {
+    Key near, far;
+    bool has_near, has_far;
+  };
+
+  // Where a window begins, counted from the lowest cell; what is far outside comes closer.
+  SPARSECONV_DEVICE static std::int32_t begin_of(std::int64_t cell) {
+    constexpr std::int64_t kLow = -4, kHigh = std::int64_t{1} << kAxisBits;
+    const std::int64_t begin = cell + kAxisBias;
+    return static_cast<std::int32_t>(begin < kLow ? kLow : begin > kHigh ? kHigh : begin);
   }
-  // One block along an axis; false at the end of the key range, where there is nothing.
-  SPARSECONV_DEVICE static bool step(Key id, int axis, int direction, Key& there) {
-    const Key mask = id_mask(axis), one = Key{1} << axis, field = id & mask;
-    there = (direction > 0 ? (field | ~mask) + one : field - one) & mask;
-    return field != (direction > 0 ? mask : Key{0});
-  }
-  SPARSECONV_DEVICE void fetch_layer(Key id, const Key (&beyond)[3], const bool (&has_beyond)[3],
-                                     bool is_there, int word) const {
+  SPARSECONV_DEVICE void fetch_layer(Key id, const Edge (&edge)[3], bool is_there, int word) const {
     BlockHead head[4];
     std::int32_t first[4], slot[4];
     Key ids[4];
     SPARSECONV_UNROLL
     for (int b = 0; b < 4; ++b) {
-      ids[b] = id;
-      bool is_asked = is_there;
-      SPARSECONV_UNROLL
-      for (int a = 0; a < 2; ++a) {
-        if ((b >> a & 1) == 0) continue;
-        ids[b] = (ids[b] & ~id_mask(a)) | (beyond[a] & id_mask(a));
-        is_asked = is_asked && has_beyond[a];
-      }
+      const bool is_far_x = (b & 1) != 0, is_far_y = (b & 2) != 0;
+      ids[b] =
+          id | (is_far_x ? edge[0].far : edge[0].near) | (is_far_y ? edge[1].far : edge[1].near);
+      const bool is_asked = is_there && (is_far_x ? edge[0].has_far : edge[0].has_near) &&
+                            (is_far_y ? edge[1].has_far : edge[1].has_near);
       slot[b] = is_asked ? input_.table.home(ids[b]) : -1;
       if (!is_asked) continue;
       head[b] = input_.table.entries[slot[b]].head;
@@ -118,8 +122,7 @@ class AdjacentFinder {
   }
 
   CoordinateView input_;
-  int cell_[3][3],
-      half_of_[3][3];  // what a step of -1, 0, 1 along an axis adds to the cell and the half
+  int cell_[3][3], half_of_[3][3];  // what 0, 1, 2 along an axis add to the cell and the half
   StepContext context_;
 };
 
@@ -211,11 +214,11 @@ class TableFinder {
   std::int64_t pitch_;
 };
 
-// use(finder of the i-th row), where the source is not `adjacent`.
+// use(finder of the i-th row), where the source is no window.
 template <class Use>
 SPARSECONV_DEVICE void with_other_finder(const MapSource& source, std::int32_t i, const Use& use) {
   switch (source.kind) {
-    case MapSource::Kind::adjacent:
+    case MapSource::Kind::window:
       break;
     case MapSource::Kind::search:
     case MapSource::Kind::transposed: {
@@ -245,8 +248,8 @@ SPARSECONV_DEVICE void with_other_finder(const MapSource& source, std::int32_t i
 template <class Use>
 SPARSECONV_DEVICE void with_finder(const MapSource& source, std::int32_t i,
                                    const StepContext& context, const Use& use) {
-  if (source.kind == MapSource::Kind::adjacent) {
-    AdjacentFinder finder(source, i, context);
+  if (source.kind == MapSource::Kind::window) {
+    WindowFinder finder(source, i, context);
     use(finder);
   } else {
     with_other_finder(source, i, use);

@@ -1,6 +1,7 @@
 // Steps that bring the rows of kernel maps into the order of the gather kernels (device_map.cuh):
-// neighbours by row, tap masks and how often each tap occurs, sorting keys, and, after one sort for
-// all maps of a frame, slots.
+// neighbours by row, tap masks and how often each tap occurs, the order itself, and slots. Maps of
+// a few hundred thousand rows are ordered by counting, each by itself (counted_order.cuh); larger
+// ones by sorting keys of all maps of a frame at once.
 #pragma once
 #include "gemm_core/collective/gather_table.hpp"
 #include "sparseconv/cuda/map_source.cuh"
@@ -10,16 +11,24 @@ namespace sparseconv::cuda {
 using gemm_core::kMaxMaskedTaps;
 
 // Segments are runs of sorted rows: one a map in single order, four in planes (below, above, centre
-// rows without a partial sum, centre rows with). A sorting key is segment << kSegmentShift |
-// Gray-decoded mask.
+// rows without a partial sum, centre rows with). A key is a Gray-decoded mask, a sorting key
+// segment
+// << kSegmentShift | key.
 inline constexpr int kMaxSegments = 31, kSegmentShift = 27, kPlaneSegments = 4;
 inline constexpr std::uint32_t kLastKey = ~0u;  // of items that stand for no slot
 static_assert(kMaxSegments <= kMaxJobs);
+// Bits of a key that a pass of counting looks at; in centre planes one more says which rows are
+// late.
+inline constexpr int kOrderDigitBits = 9;
 
 // Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1).
 SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
   return plane == 0 ? 0x1249249u : plane == 1 ? 0x4924924u : 0x2492492u;
 }
+
+// The j-th of a plane's nine taps is 3 j + this.
+SPARSECONV_DEVICE constexpr int first_tap_of(int plane) { return plane == 0 ? 0 : 3 - plane; }
+inline constexpr int kPlaneQuads = 3;  // that hold nine taps
 
 struct alignas(16) Quad {
   std::int32_t value[4];
@@ -28,13 +37,20 @@ struct alignas(16) Quad {
 struct OrderJob {
   MapSource source;
   std::int32_t is_planes = 0, first_segment = 0;
-  // Between the steps. Neighbours by row, all taps of a row together: slots fetch them from there.
+  // Between the steps. Neighbours by row, all taps of a row together, in planes the taps of each
+  // plane in quads of their own: slots fetch them from there.
   Quad* staged = nullptr;  // [output capacity][quads]
   std::int32_t quads = 0;
   std::uint32_t* masks = nullptr;  // [output capacity]
   std::int32_t* counters =
       nullptr;  // [kCounters] rows with each tap, then rows of each segment; cleared
-  std::uint32_t* key_bits = nullptr;   // [kWarp] what a tap adds (by exclusive or) to a sorting key
+  std::int32_t is_counted = 0;
+  // Counted: ranks of the rows in order, part after part. With several passes, what is under way.
+  std::int32_t* sorted = nullptr;        // [parts][output capacity]
+  std::uint32_t* keys[2] = {};           // [output capacity]
+  std::int32_t* other_values = nullptr;  // [output capacity]
+  // Sorted.
+  std::uint32_t* key_bits = nullptr;   // [kWarp] what a tap adds (by exclusive or) to a key
   std::int32_t* item_begin = nullptr;  // [1] of the job's sorting items
   // The result: gather_table.hpp.
   std::int64_t capacity = 0;
@@ -42,14 +58,21 @@ struct OrderJob {
   std::uint32_t* group_masks = nullptr;  // cleared
 
   SPARSECONV_DEVICE std::int32_t parts() const { return is_planes != 0 ? 3 : 1; }
+  // Taps that make a key, and passes over its digits.
+  SPARSECONV_DEVICE std::int32_t key_taps() const {
+    return is_planes != 0 ? 9 : source.taps < kSegmentShift ? source.taps : kSegmentShift;
+  }
+  SPARSECONV_DEVICE std::int32_t passes() const {
+    return (key_taps() + kOrderDigitBits - 1) / kOrderDigitBits;
+  }
 };
 using OrderJobs = JobList<OrderJob>;
 
-// Adjacent sources and others in kernels of their own: the first need many registers.
-template <bool kAdjacent>
+// Windows and other sources in kernels of their own: the first need many registers.
+template <bool kWindow>
 struct FindNeighbours {
   static constexpr int kBlocksPerMultiprocessor = 4;
-  static constexpr int kMemoryWords = kAdjacent ? AdjacentFinder::kWords : 0;
+  static constexpr int kMemoryWords = kWindow ? WindowFinder::kWords : 0;
   OrderJobs orders{};
   SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
   std::int32_t capacity(int job) const { return orders[job].source.output.capacity; }
@@ -61,14 +84,23 @@ struct FindNeighbours {
     std::uint32_t mask = 0, segments = 0;
     if (is_active) {
       Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
-      if constexpr (kAdjacent) {
-        AdjacentFinder find(order.source, i, context);
-        SPARSECONV_UNROLL
-        for (int q = 0; q < 7; ++q) mask |= stage(find, q, 27, order.source.input_rows(), staged);
+      const auto* const rows = order.source.input_rows();
+      if constexpr (kWindow) {
+        WindowFinder find(order.source, i, context);
+        if (order.is_planes != 0) {
+          SPARSECONV_UNROLL
+          for (int q = 0; q < 3 * kPlaneQuads; ++q)
+            mask |= stage(find, q, PlaneTap{}, 27, rows, staged);
+        } else {
+          SPARSECONV_UNROLL
+          for (int q = 0; q < 7; ++q) mask |= stage(find, q, TapInTurn{}, 27, rows, staged);
+        }
       } else {
         with_other_finder(order.source, i, [&](auto& find) {
           for (int q = 0; q < order.quads; ++q) {
-            mask |= stage(find, q, order.source.taps, order.source.input_rows(), staged);
+            mask |= order.is_planes != 0
+                        ? stage(find, q, PlaneTap{}, 27, rows, staged)
+                        : stage(find, q, TapInTurn{}, order.source.taps, rows, staged);
           }
         });
       }
@@ -80,20 +112,30 @@ struct FindNeighbours {
             (has_below ? 1u : 0u) | (has_above ? 2u : 0u) | (has_below || has_above ? 8u : 4u);
       }
     }
-    tally_bits<kAdjacent ? 27 : kWarp>(context.tally, mask);
+    tally_bits<kWindow ? 27 : kWarp>(context.tally, mask);
     tally_bits<kPlaneSegments>(context.tally + kWarp, segments);
   }
 
  private:
+  // Which tap the k-th of a quad is; beyond the last: none.
+  struct TapInTurn {
+    SPARSECONV_DEVICE constexpr int operator()(int q, int k) const { return 4 * q + k; }
+  };
+  struct PlaneTap {
+    SPARSECONV_DEVICE constexpr int operator()(int q, int k) const {
+      const int j = 4 * (q % kPlaneQuads) + k;
+      return j < 9 ? 3 * j + first_tap_of(q / kPlaneQuads) : 27;
+    }
+  };
   // Four taps; which of them are there.
-  template <class Finder>
-  SPARSECONV_DEVICE static std::uint32_t stage(Finder& find, int q, int taps,
+  template <class Finder, class TapOf>
+  SPARSECONV_DEVICE static std::uint32_t stage(Finder& find, int q, const TapOf& tap_of, int taps,
                                                const std::int32_t* rows, Quad* staged) {
     Quad quad;
     std::uint32_t mask = 0;
     SPARSECONV_UNROLL
     for (int k = 0; k < 4; ++k) {
-      const int tap = 4 * q + k;
+      const int tap = tap_of(q, k);
       quad.value[k] = tap < taps ? find(tap) : -1;
       mask |= (quad.value[k] >= 0 ? 1u : 0u) << (tap & (kWarp - 1));
     }
@@ -106,8 +148,61 @@ struct FindNeighbours {
   }
 };
 
-// One warp a job. Places of taps by falling frequency, lower taps first among equals; in planes
-// within the plane. And where the job's items, segments and planes begin.
+// What a tap adds (by exclusive or) to a key. Taps have places by falling frequency, lower taps
+// first among equals; in planes within the plane.
+SPARSECONV_DEVICE inline std::uint32_t key_bits_of(const OrderJob& order, int tap) {
+  const std::int32_t frequency = order.counters[tap];
+  int place = 0;
+  SPARSECONV_UNROLL
+  for (int other = 0; other < kWarp; ++other) {
+    const std::int32_t f = order.counters[other];
+    const bool is_rival =
+        other < order.source.taps && (order.is_planes == 0 || other % 3 == tap % 3);
+    place += is_rival && (f > frequency || (f == frequency && other < tap)) ? 1 : 0;
+  }
+  // Gray decoding makes a bit invert all bits below it. With more than 27 taps the most frequent
+  // ones, which tell rows apart the least, are left out.
+  const int excess = order.source.taps > kSegmentShift ? order.source.taps - kSegmentShift : 0;
+  return static_cast<std::uint32_t>((std::uint64_t{2} << place) - 1) >> excess;
+}
+SPARSECONV_DEVICE inline std::uint32_t key_of(const std::uint32_t* key_bits, std::uint32_t mask) {
+  std::uint32_t key = 0;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) key ^= key_bits[lowest_bit(left)];
+  return key;
+}
+
+// Slots where planes begin.
+SPARSECONV_DEVICE inline void write_plane_begin(const OrderJob& order) {
+  const auto aligned = [](std::int32_t slot) {
+    return (slot + gemm_core::kSlotAlignment - 1) / gemm_core::kSlotAlignment *
+           gemm_core::kSlotAlignment;
+  };
+  const std::int32_t* const rows = order.counters + kWarp;
+  std::int32_t* begin = order.plane_begin;
+  begin[0] = 0;
+  begin[1] = order.is_planes != 0 ? aligned(rows[0]) : 0;
+  begin[2] = order.is_planes != 0 ? begin[1] + aligned(rows[1]) : 0;
+  begin[3] = order.is_planes != 0 ? begin[2] + rows[2] : rows[0];
+  begin[4] = order.is_planes != 0 ? begin[3] + rows[3] : rows[0];
+}
+
+// Of the rows of a counted part (below, above, centre; or all): which of them there are, and the
+// key that puts them in order.
+struct CountedPart {
+  std::uint32_t taps = ~0u;
+  bool is_outer = false, is_centre = false;
+  SPARSECONV_DEVICE static CountedPart of(const OrderJob& order, int part) {
+    if (order.is_planes == 0) return {};
+    return {plane_taps(part), part < 2, part == 2};
+  }
+  SPARSECONV_DEVICE bool has(std::uint32_t mask) const { return !is_outer || (mask & taps) != 0; }
+  // In a centre plane, rows with partial sums come after those without.
+  SPARSECONV_DEVICE bool is_late(std::uint32_t mask) const {
+    return is_centre && (mask & (plane_taps(0) | plane_taps(1))) != 0;
+  }
+};
+
+// One warp a job: what taps add to keys, and where the job's items, segments and planes begin.
 struct Arrange {
   OrderJobs orders;
   std::int32_t* segment_begin;  // [kMaxSegments] in the sorted items
@@ -118,30 +213,11 @@ struct Arrange {
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
     const int job = i / kWarp, lane = i % kWarp;
-    if (lane < orders[job].source.taps) place_tap(orders[job], lane);
+    if (lane < orders[job].source.taps) orders[job].key_bits[lane] = key_bits_of(orders[job], lane);
     if (lane == kWarp - 1) place_segments(job);
   }
 
  private:
-  SPARSECONV_DEVICE static void place_tap(const OrderJob& order, int tap) {
-    const std::int32_t frequency = order.counters[tap];
-    int place = 0;
-    SPARSECONV_UNROLL
-    for (int other = 0; other < kWarp; ++other) {
-      const std::int32_t f = order.counters[other];
-      const bool is_rival =
-          other < order.source.taps && (order.is_planes == 0 || other % 3 == tap % 3);
-      place += is_rival && (f > frequency || (f == frequency && other < tap)) ? 1 : 0;
-    }
-    // Gray decoding makes a bit invert all bits below it. With more than 27 taps the most frequent
-    // ones, which tell rows apart the least, are left out.
-    const int excess = order.source.taps > kSegmentShift ? order.source.taps - kSegmentShift : 0;
-    order.key_bits[tap] = static_cast<std::uint32_t>((std::uint64_t{2} << place) - 1) >> excess;
-  }
-  SPARSECONV_DEVICE static std::int32_t aligned(std::int32_t slot) {
-    return (slot + gemm_core::kSlotAlignment - 1) / gemm_core::kSlotAlignment *
-           gemm_core::kSlotAlignment;
-  }
   SPARSECONV_DEVICE void place_segments(int job) const {
     std::int32_t sorted = 0, item = 0;  // before this job
     for (int j = 0; j < job; ++j) {
@@ -152,18 +228,11 @@ struct Arrange {
     const OrderJob& order = orders[job];
     *order.item_begin = item;
     if (job + 1 == orders.count) *items = item + order.source.output.size() * order.parts();
-    std::int32_t rows[kPlaneSegments];
     for (int s = 0; s < kPlaneSegments; ++s) {
-      rows[s] = order.counters[kWarp + s];
       if (order.is_planes != 0 || s == 0) segment_begin[order.first_segment + s] = sorted;
-      sorted += rows[s];
+      sorted += order.counters[kWarp + s];
     }
-    std::int32_t* begin = order.plane_begin;
-    begin[0] = 0;
-    begin[1] = order.is_planes != 0 ? aligned(rows[0]) : 0;
-    begin[2] = order.is_planes != 0 ? begin[1] + aligned(rows[1]) : 0;
-    begin[3] = order.is_planes != 0 ? begin[2] + rows[2] : rows[0];
-    begin[4] = order.is_planes != 0 ? begin[3] + rows[3] : rows[0];
+    write_plane_begin(order);
   }
 };
 
@@ -180,15 +249,15 @@ struct MakeSortingKeys {
     const std::uint32_t mask = order.masks[i];
     const std::int32_t rows = order.source.output.size(), at = *order.item_begin + i;
     if (order.is_planes == 0) {
-      put(at, key_of(order, mask, ~0u, 0), i);
+      put(at, sorting_key(order, mask, 0), i);
       return;
     }
     const bool is_late = (mask & (plane_taps(0) | plane_taps(1))) != 0;
     for (int plane = 0; plane < 3; ++plane) {
       const bool is_kept = plane == 2 || (mask & plane_taps(plane)) != 0;
       const int segment = plane == 2 && is_late ? 3 : plane;
-      put(at + plane * rows, is_kept ? key_of(order, mask, plane_taps(plane), segment) : kLastKey,
-          i);
+      put(at + plane * rows,
+          is_kept ? sorting_key(order, mask & plane_taps(plane), segment) : kLastKey, i);
     }
   }
 
@@ -197,19 +266,17 @@ struct MakeSortingKeys {
     keys[at] = key;
     values[at] = value;
   }
-  SPARSECONV_DEVICE static std::uint32_t key_of(const OrderJob& order, std::uint32_t mask,
-                                                std::uint32_t taps, int segment) {
-    std::uint32_t bits = 0;
-    for (std::uint32_t left = mask & taps; left != 0; left &= left - 1)
-      bits ^= order.key_bits[lowest_bit(left)];
-    return static_cast<std::uint32_t>(order.first_segment + segment) << kSegmentShift | bits;
+  SPARSECONV_DEVICE static std::uint32_t sorting_key(const OrderJob& order, std::uint32_t mask,
+                                                     int segment) {
+    return static_cast<std::uint32_t>(order.first_segment + segment) << kSegmentShift |
+           key_of(order.key_bits, mask);
   }
 };
 
 struct FillSlots {
   static constexpr int kBlocksPerMultiprocessor = 5;
   OrderJobs orders;
-  const std::int32_t* items;  // sorted
+  const std::int32_t* items;  // of orders that were sorted
   const std::int32_t* segment_begin;
   SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
   std::int32_t capacity(int job) const { return static_cast<std::int32_t>(orders[job].capacity); }
@@ -243,18 +310,27 @@ struct FillSlots {
       }
       return 0;
     }
+    const int part = order.is_planes != 0 ? plane : 0;
     const std::int32_t i =
-        items[segment_begin[order.first_segment + (order.is_planes != 0 ? plane : 0)] + within];
+        order.is_counted != 0
+            ? order.sorted[std::int64_t{part} * order.source.output.capacity + within]
+            : items[segment_begin[order.first_segment + part] + within];
     const std::uint32_t mask = order.masks[i];
     const Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
-    if (order.source.taps == 27) {
+    if (order.is_planes != 0) {
+      Quad quads[kPlaneQuads];
+      SPARSECONV_UNROLL
+      for (int q = 0; q < kPlaneQuads; ++q) quads[q] = staged[plane * kPlaneQuads + q];
+      std::int32_t* const first = column + first_tap_of(plane) * order.capacity;
+      SPARSECONV_UNROLL
+      for (int j = 0; j < 9; ++j) first[3 * j * order.capacity] = quads[j / 4].value[j % 4];
+    } else if (order.source.taps == 27) {
       Quad quads[7];
       SPARSECONV_UNROLL
       for (int q = 0; q < 7; ++q) quads[q] = staged[q];
       SPARSECONV_UNROLL
-      for (int tap = 0; tap < 27; ++tap) {
-        if ((taps >> tap & 1) != 0) column[tap * order.capacity] = quads[tap / 4].value[tap % 4];
-      }
+      for (int tap = 0; tap < 27; ++tap)
+        column[tap * order.capacity] = quads[tap / 4].value[tap % 4];
     } else {
       for (int q = 0; q < order.quads; ++q) {
         const Quad quad = staged[q];
@@ -271,66 +347,6 @@ struct FillSlots {
     }
     order.rows[slot] = entry;
     return mask & taps;
-  }
-};
-
-// Tables by output row.
-struct CanonicalJob {
-  MapSource source;
-  std::int32_t* table = nullptr;  // [taps][pitch]
-  std::int64_t pitch = 0;
-};
-
-struct FillCanonical {
-  static constexpr int kMemoryWords = AdjacentFinder::kWords;
-  JobList<CanonicalJob> tables;
-  SPARSECONV_DEVICE std::int32_t jobs() const { return tables.count; }
-  std::int32_t capacity(int job) const { return tables[job].source.output.capacity; }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return tables[job].source.output.size(); }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active,
-                                    const StepContext& context) const {
-    if (!is_active) return;
-    const CanonicalJob& canonical = tables[job];
-    std::int32_t* const column = canonical.table + canonical.source.output_row(i);
-    const std::int32_t* const rows = canonical.source.input_rows();
-    with_finder(canonical.source, i, context, [&](auto& find) {
-      const auto put = [&](int tap) {
-        std::int32_t in = find(tap);
-        if (rows != nullptr && in >= 0) in = rows[in];
-        column[tap * canonical.pitch] = in;
-      };
-      if (canonical.source.taps == 27) {
-        SPARSECONV_UNROLL
-        for (int tap = 0; tap < 27; ++tap) put(tap);
-      } else {
-        for (int tap = 0; tap < canonical.source.taps; ++tap) put(tap);
-      }
-    });
-  }
-};
-
-// Pair (in, out, tap) of a table becomes (out, in, tap); the result holds -1 before.
-struct InvertJob {
-  const std::int32_t* forward = nullptr;
-  std::int64_t forward_pitch = 0;
-  CoordinateView output;  // of the forward map
-  std::int32_t taps = 0;
-  std::int32_t* inverse = nullptr;
-  std::int64_t inverse_pitch = 0;
-};
-
-struct InvertTables {
-  JobList<InvertJob> tables;
-  SPARSECONV_DEVICE std::int32_t jobs() const { return tables.count; }
-  std::int32_t capacity(int job) const { return tables[job].output.capacity; }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return tables[job].output.size(); }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t out, bool is_active) const {
-    if (!is_active) return;
-    const InvertJob& invert = tables[job];
-    for (int tap = 0; tap < invert.taps; ++tap) {
-      const std::int32_t in = invert.forward[tap * invert.forward_pitch + out];
-      if (in >= 0) invert.inverse[tap * invert.inverse_pitch + in] = out;
-    }
   }
 };
 

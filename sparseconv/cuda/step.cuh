@@ -15,10 +15,10 @@
 #endif
 #if defined(__CUDA_ARCH__)
 #define SPARSECONV_UNROLL _Pragma("unroll")
-#define SPARSECONV_UNROLL_BY_4 _Pragma("unroll 4")
+#define SPARSECONV_UNROLL_BY_8 _Pragma("unroll 8")
 #else
 #define SPARSECONV_UNROLL
-#define SPARSECONV_UNROLL_BY_4
+#define SPARSECONV_UNROLL_BY_8
 #endif
 
 namespace sparseconv::cuda {
@@ -135,6 +135,19 @@ SPARSECONV_DEVICE inline std::int32_t atomic_add(std::int32_t* at, std::int32_t 
   const std::int32_t before = *at;
   *at += value;
   return before;
+#endif
+}
+
+// *at, which grows by one. Threads of a warp that ask at once share an addition.
+SPARSECONV_DEVICE inline std::int32_t next_number(std::int32_t* at) {
+#if defined(__CUDA_ARCH__)
+  const unsigned asking = __activemask(), lane = threadIdx.x % kWarp;
+  const int first = __ffs(static_cast<int>(asking)) - 1;
+  std::int32_t begin = 0;
+  if (static_cast<int>(lane) == first) begin = atomicAdd(at, __popc(asking));
+  return __shfl_sync(asking, begin, first) + __popc(asking & ((1u << lane) - 1));
+#else
+  return (*at)++;
 #endif
 }
 

@@ -160,6 +160,59 @@ TEST_P(FrameMapsOn, SetsOfManyGroupsEqualTheCpu) {
   }
 }
 
+// Sets that are marked one from the other and numbered together, a level by halving on top of them
+// and another general set on top of that: layers of every order between them.
+TEST_P(FrameMapsOn, ChainsOfGeneralSetsEqualTheCpu) {
+  const ConvGeometry k3{.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .padding = {1, 1, 1}};
+  const ConvGeometry flat{.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .padding = {1, 1, 0}};
+  const ConvGeometry squeeze{.kernel = {1, 1, 3}, .stride = {1, 1, 2}};
+  const ConvGeometry wide{.kernel = {5, 2, 3}, .stride = {3, 1, 2}, .padding = {2, 0, 1}};
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(seed);
+    FrameCase c = unet_case(seed, 1, 1200);
+    c.spec = {};
+    if (seed % 2 == 1) {
+      c.spatial_shape = SpatialShape{81, 81, 45};
+      for (Key& key : c.keys) {
+        const Coord at = unpack(key);
+        key = pack({at.batch, at.x + 40, at.y + 40, at.z + 20});
+      }
+      if (c.capacity.is_input_sorted) std::sort(c.keys.begin(), c.keys.end());
+    }
+    c.spec.sets = {{},
+                   {SetSpec::Kind::strided, 0, k3},
+                   {SetSpec::Kind::strided, 1, flat},
+                   {SetSpec::Kind::strided, 2, kHalving},
+                   {SetSpec::Kind::strided, 3, wide},
+                   {SetSpec::Kind::strided, 2, squeeze}};
+    const auto layer = [&](const ConvGeometry& geometry, int input, int output, RowOrder order) {
+      c.spec.maps.push_back({.geometry = geometry,
+                             .input = input,
+                             .output = output,
+                             .order = order,
+                             .needs_canonical = seed % 4 == 0});
+    };
+    layer(k3, 0, 1, RowOrder::planes);
+    layer(flat, 1, 2, RowOrder::single);
+    layer(kHalving, 2, 3, RowOrder::single);
+    layer(wide, 3, 4, RowOrder::single);
+    layer(squeeze, 2, 5, RowOrder::single);
+    for (const int set : {1, 2, 4, 5})
+      layer(ConvGeometry::submanifold({3, 3, 3}), set, set,
+            set == 2 ? RowOrder::single : RowOrder::planes);
+    layer(ConvGeometry::submanifold({3, 3, 3}, {2, 2, 2}), 1, 1, RowOrder::planes);
+    layer(ConvGeometry::submanifold({5, 3, 1}), 1, 1, RowOrder::single);
+    if (seed % 3 == 0) c.capacity.counted_rows = 0;
+    if (seed % 3 == 1) c.capacity.counted_rows = 2000;
+    c.capacity.rows.clear();
+    for (const auto& set :
+         expected_of({FrameSpec{c.spec.sets, {}}, {}, c.keys, c.batch_size, c.spatial_shape}).sets)
+      c.capacity.rows.push_back(set->size() + 10);
+    expect_frame(c, build(c, 2));
+    if (HasFatalFailure()) return;
+  }
+}
+
 // A union of levels at their scales, and one cell a batch entry: sets, which rows fall on which,
 // layers upon both.
 TEST_P(FrameMapsOn, MergedAndGlobalSetsEqualTheCpus) {

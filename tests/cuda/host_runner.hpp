@@ -7,6 +7,7 @@
 
 #include "gemm_core/base/error.hpp"
 #include "sparseconv/cuda/coordinate_steps.cuh"
+#include "sparseconv/cuda/order_steps.cuh"
 
 namespace cuda_tests {
 
@@ -47,6 +48,30 @@ class HostRunner {
       to.values[i] = from.values[order[static_cast<std::size_t>(i)]];
     }
     return to;
+  }
+  void order(const sparseconv::cuda::OrderJobs& orders) {
+    using namespace sparseconv::cuda;
+    for (int job = 0; job < orders.count; ++job) {
+      const OrderJob& order = orders[job];
+      std::uint32_t key_bits[kWarp] = {};
+      for (int tap = 0; tap < order.source.taps; ++tap) key_bits[tap] = key_bits_of(order, tap);
+      write_plane_begin(order);
+      for (int p = 0; p < order.parts(); ++p) {
+        const CountedPart part = CountedPart::of(order, p);
+        std::vector<std::int32_t> rows;
+        for (std::int32_t i = 0; i < order.source.output.size(); ++i) {
+          if (part.has(order.masks[i])) rows.push_back(i);
+        }
+        const auto key = [&](std::int32_t i) {
+          const std::uint32_t mask = order.masks[i];
+          return std::pair(part.is_late(mask), key_of(key_bits, mask & part.taps));
+        };
+        std::stable_sort(rows.begin(), rows.end(),
+                         [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
+        std::copy(rows.begin(), rows.end(),
+                  order.sorted + std::int64_t{p} * order.source.output.capacity);
+      }
+    }
   }
   template <class T>
   void copy(T* to, const T* from, std::int64_t count) {

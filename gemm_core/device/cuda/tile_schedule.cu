@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/kernel/lpt_level.hpp"
 
@@ -21,6 +22,7 @@ struct Jobs {
 struct Shared {
   int begin[kKeys + 1];  // tiles of a key stand at order[begin[key]...]
   int cursor[kKeys];
+  int first_loads;  // of the first tile of every list
   int sums[2][3]
           [kWarps];  // of the warps; calls alternate between the two, so that one barrier does
 };
@@ -89,8 +91,43 @@ __device__ TileInfo describe(const TileScheduleJob& job, const int (&plane)[5], 
   return info;
 }
 
+__device__ int cost_of(int key) { return kMaxCost - key % (kMaxCost + 1); }
+
+// The first warp: counts of the keys become where their tiles begin. A few keys a lane.
+__device__ void place_keys(const TileScheduleJob& job, Shared& shared) {
+  constexpr int kEach = (kKeys + 31) / 32;
+  const int lane = threadIdx.x;
+  int count[kEach], sum = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int key = lane * kEach + i;
+    count[i] = key < kKeys ? shared.cursor[key] : 0;
+    sum += count[i];
+  }
+  int inclusive = sum;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int before = __shfl_up_sync(~0u, inclusive, step);
+    if (lane >= step) inclusive += before;
+  }
+  int at = inclusive - sum, loads = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int key = lane * kEach + i;
+    if (key >= kKeys) break;
+    shared.begin[key] = shared.cursor[key] = at;
+    loads += max(0, min(count[i], job.lists - at)) * cost_of(key);
+    at += count[i];
+    if (key + 1 == kKeys) shared.begin[kKeys] = at;
+  }
+  loads = __reduce_add_sync(~0u, loads);
+  if (lane == 0) shared.first_loads = loads;
+}
+
 __global__ void __launch_bounds__(kThreads) tile_schedule_lpt(const __grid_constant__ Jobs jobs) {
   __shared__ Shared shared;
+  ptx::wait_for_predecessor();
+  ptx::allow_successor();
   const TileScheduleJob& job = jobs.job[blockIdx.x];
   int plane[5];
   for (int i = 0; i < 5; ++i) plane[i] = job.table.plane_begin[i];
@@ -104,30 +141,32 @@ __global__ void __launch_bounds__(kThreads) tile_schedule_lpt(const __grid_const
   for (int i = threadIdx.x; i < tiles; i += kThreads)
     atomicAdd(&shared.cursor[describe(job, plane, i).key], 1);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    int sum = 0;
-    for (int key = 0; key < kKeys; ++key) {
-      shared.begin[key] = sum;
-      sum += shared.cursor[key];
-      shared.cursor[key] = shared.begin[key];
-    }
-    shared.begin[kKeys] = sum;
-  }
+  if (threadIdx.x < 32) place_keys(job, shared);
   __syncthreads();
   for (int i = threadIdx.x; i < tiles; i += kThreads)
     job.order[atomicAdd(&shared.cursor[describe(job, plane, i).key], 1)] = i;
   __syncthreads();  // also makes `order` visible to the block
 
-  // Tiles of one key have one cost: dealt all at once (lpt_level.hpp).
+  // As long as some list is empty, it is the least loaded one: list k begins with the k-th tile.
+  // What is left of a key has one cost and is dealt all at once (lpt_level.hpp).
   const bool is_list = threadIdx.x < job.lists;
   TileRecord* const list = job.records + static_cast<std::int64_t>(threadIdx.x) * job.pitch;
   constexpr int kNever = 1 << 28;
   int load = is_list ? 0 : kNever, count = 0, turn = 0;
-  int sum = 0;  // of all loads
+  if (is_list && threadIdx.x < tiles) {
+    int key = 0;  // of the tile: the last key that begins at or before it
+    for (int step = 64; step > 0; step /= 2) {
+      if (key + step < kKeys && shared.begin[key + step] <= static_cast<int>(threadIdx.x))
+        key += step;
+    }
+    load = cost_of(key);
+    list[count++].slot = static_cast<std::int32_t>(threadIdx.x);
+  }
+  int sum = shared.first_loads;  // of all loads
   for (int key = 0; key < kKeys; ++key) {
-    const int first = shared.begin[key], left = shared.begin[key + 1] - first;
-    if (left == 0) continue;
-    const int cost = kMaxCost - key % (kMaxCost + 1);
+    const int first = max(shared.begin[key], job.lists), left = shared.begin[key + 1] - first;
+    if (left <= 0) continue;
+    const int cost = cost_of(key);
     // Jobs at low <= left < jobs at high. No load is further below the mean than the longest job,
     // and levels take at least (level - mean) / cost jobs a list.
     int low = max(0, sum / job.lists - kMaxCost - 1), jobs_at_low = 0;
@@ -204,9 +243,10 @@ void build_tile_schedules(std::span<const TileScheduleJob> jobs, cudaStream_t st
              "tile schedule: pitch ", job.pitch, " is too small for ", job.table.capacity,
              " slots");
     }
-    base::cuda::launch(tile_schedule_lpt,
-                       {.grid = dim3(static_cast<unsigned>(count)), .block = dim3(kThreads)},
-                       stream, chunk);
+    base::cuda::launch(
+        tile_schedule_lpt,
+        {.grid = dim3(static_cast<unsigned>(count)), .block = dim3(kThreads), .overlap = true},
+        stream, chunk);
   }
 }
 

@@ -75,7 +75,7 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaSparse.Products*:CudaConv.Scales*'
   sanitize memcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize memcheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='-*SameBits*:*EveryFunction*'
-  sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Halving*device:VoxelizerOn*/device'
+  sanitize memcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:*Chains*device:*Halving*device:VoxelizerOn*/device'
   sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*:*SmallIntegers*'
   sanitize memcheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
   sanitize racecheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'

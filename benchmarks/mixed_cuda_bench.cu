@@ -1,10 +1,12 @@
 // Narrow weights x bf16 activations on CUDA, in one run:
-//   mixed_cuda_bench [--all] [WEIGHTS]          WEIGHTS: part of int4, int8, int2, float8_e4m3
+//   mixed_cuda_bench [--all] [--size M N K] [WEIGHTS]
+// WEIGHTS: part of int4, int8, int2, float8_e4m3. --size: that product alone.
 // Scales for groups of 128; few activations: what is read and written over the time, sums cut as
 // the model likes; many: TFLOP/s beside cuBLAS's and our product of bf16 operands of that size.
 // Weights rotate through more than L2 holds. --all: every kernel that takes a case. Medians of 9
 // bursts taken in turn.
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -84,7 +86,7 @@ void time_mixed(const Case& c, DType weights, bool all, cudaStream_t stream) {
     });
     const double moved =
         static_cast<double>(bytes_of(weights) + scales.nbytes() + x.nbytes() + d.nbytes());
-    std::printf("%-12s m %5ld n %5ld k %5ld %-18s %8.1f us %6.2f TB/s %7.1f TFLOP/s\n",
+    std::printf("%-12s m %5ld n %5ld k %5ld %-30s %8.1f us %6.2f TB/s %7.1f TFLOP/s\n",
                 std::string(base::name(weights)).c_str(), long(c.m), long(c.n), long(c.k),
                 gemms[0].kernel_name().c_str(), double(us), moved / us * 1e-6,
                 2e-6 * double(c.m) * double(c.n) * double(c.k) / us);
@@ -113,26 +115,34 @@ void time_plain(const Case& c, Cublas& cublas, cudaStream_t stream) {
 int main(int argc, char** argv) {
   bool all = false;
   std::string filter;
+  std::vector<Case> cases;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--all")
       all = true;
-    else
+    else if (std::string(argv[i]) == "--size" && i + 3 < argc) {
+      cases.push_back({std::atol(argv[i + 1]), std::atol(argv[i + 2]), std::atol(argv[i + 3])});
+      i += 3;
+    } else
       filter = argv[i];
+  }
+  if (cases.empty()) {
+    for (const std::int64_t m : {16, 32, 64}) {
+      for (const auto& [n, k] : {std::pair<long, long>{4096, 4096}, {8192, 8192}, {28672, 8192}})
+        cases.push_back({m, n, k});
+    }
+    cases.push_back({4096, 4096, 4096});
+    cases.push_back({4096, 8192, 8192});
   }
   try {
     const auto stream = base::cuda::Stream::create();
     Cublas cublas;
     for (const DType weights : {DType::i4, DType::i8, DType::i2, DType::e4m3}) {
       if (std::string(base::name(weights)).find(filter) == std::string::npos) continue;
-      for (const std::int64_t m : {16, 32, 64}) {
-        for (const auto& [n, k] : {std::pair<long, long>{4096, 4096}, {8192, 8192}, {28672, 8192}})
-          time_mixed({m, n, k}, weights, all, stream.get());
-      }
-      time_mixed({4096, 4096, 4096}, weights, all, stream.get());
-      time_mixed({4096, 8192, 8192}, weights, all, stream.get());
+      for (const Case& c : cases) time_mixed(c, weights, all, stream.get());
     }
-    time_plain({4096, 4096, 4096}, cublas, stream.get());
-    time_plain({4096, 8192, 8192}, cublas, stream.get());
+    for (const Case& c : cases) {
+      if (c.m > 256) time_plain(c, cublas, stream.get());
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

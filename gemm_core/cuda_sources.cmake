@@ -34,7 +34,8 @@ list(APPEND GEMM_CORE_CUDA_SOURCES
   device/cuda/mixed_instances.cpp
   device/cuda/mixed_lowering.cu
   device/cuda/tensor_map.cpp
-  device/cuda/tensor_map_encoder.cpp)
+  device/cuda/tensor_map_encoder.cpp
+  device/cuda/widened_gemm.cu)
 foreach(type f16 bf16)
   foreach(majors kk kn mk mn)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/instances/dense_${type}_${majors}.cu)

@@ -17,6 +17,7 @@ namespace gemm_core {
 #define REGISTER_D32(i) REGISTER_D16(i), REGISTER_D16(i + 16)
 #define REGISTER_D64(i) REGISTER_D32(i), REGISTER_D32(i + 32)
 #define REGISTER_D128(i) REGISTER_D64(i), REGISTER_D64(i + 64)
+#define REGISTER_R8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define REGISTER_R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define REGISTER_R32 REGISTER_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define REGISTER_R64                                                                           \
@@ -47,13 +48,15 @@ template <class Element_, int kN_>
 struct Sm90RegisterWgmma {
   using Element = Element_;
   static_assert(std::is_same_v<Element, base::half_t> || std::is_same_v<Element, base::bf16_t>);
-  static_assert(kN_ == 32 || kN_ == 64 || kN_ == 256);
+  static_assert(kN_ == 16 || kN_ == 32 || kN_ == 64 || kN_ == 256);
   static constexpr int kN = kN_, kK = 16, kAccumulators = kN / 2;
 
   // Asynchronous: between ptx::wgmma_fence and ptx::wgmma_commit; `a` stays as it is until then.
   static __device__ __forceinline__ void issue(float (&d)[kAccumulators],
                                                const std::uint32_t (&a)[4], std::uint64_t desc_b) {
-    if constexpr (kN == 32) {
+    if constexpr (kN == 16) {
+      REGISTER_BY_TYPE("n16", 8, "%8,%9,%10,%11", "%12");
+    } else if constexpr (kN == 32) {
       REGISTER_BY_TYPE("n32", 16, "%16,%17,%18,%19", "%20");
     } else if constexpr (kN == 64) {
       REGISTER_BY_TYPE("n64", 32, "%32,%33,%34,%35", "%36");
@@ -69,6 +72,7 @@ struct Sm90RegisterWgmma {
 #undef REGISTER_R64
 #undef REGISTER_R32
 #undef REGISTER_R16
+#undef REGISTER_R8
 #undef REGISTER_D128
 #undef REGISTER_D64
 #undef REGISTER_D32

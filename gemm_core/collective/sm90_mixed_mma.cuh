@@ -93,44 +93,96 @@ struct Sm90MixedMma {
   };
 
   // --- producers: 128 threads --------------------------------------------------------------------
+  // A thread's share of a stage: kRows rows 128 apart, kBlocks blocks of k of each, kStep apart.
+  static constexpr int kThreadRows = Config::kTileN < 128 ? Config::kTileN : 128;
+  static constexpr int kRows = Config::kTileN / kThreadRows, kStep = 128 / kThreadRows;
+  static constexpr int kBlocks = Config::kTasks / kRows;
+  static constexpr int kSpanBlocks = 8 / kPairs;  // in 128 bytes
+  static_assert(kRows * kBlocks == Config::kTasks && (kRows > 1 || kStep % kSpanBlocks == 0));
+  // Blocks that a thread has under way twice over: as many as its registers hold.
+  static constexpr int kAtOnce = Config::kTasks * kPairs <= 8 ? Config::kTasks : 8 / kPairs;
+  static constexpr int kBatches = Config::kTasks / kAtOnce;
+  static_assert(kBatches * kAtOnce == Config::kTasks);
+
   struct Block {
     uint4 vectors[kPairs];  // 8 elements each
   };
-  // Blocks that a thread has under way: as many as its registers hold.
-  static constexpr int kMostAtOnce = 12 / kPairs < 1 ? 1 : 12 / kPairs;
-  static constexpr int kAtOnce = Config::kTasks % kMostAtOnce == 0       ? kMostAtOnce
-                                 : Config::kTasks % 2 == 0 && kPairs < 8 ? 2
-                                                                         : 1;
 
-  static __device__ __forceinline__ void read(const MixedOperands& o, const MixedWork& work,
-                                              std::int64_t row, std::int64_t k, Block& block) {
-    const auto* const from = static_cast<const std::uint16_t*>(o.wide) +
-                             work.batch * o.wide_batch_stride + row * o.wide_row_stride + k;
+  struct Producer {
+    const std::uint16_t* from[kRows];  // of the next stage to be read; null: no such row
+    int left;                          // of k, from there on
+    std::uint32_t base, swizzle;       // of the first block in a stage's activations
+
+    __device__ __forceinline__ Producer(const MixedOperands& o, const MixedWork& work, int thread) {
+      const int row = thread % kThreadRows, block = thread / kThreadRows;
+      const int k = work.k_begin * Config::kStageK + block * Config::kBlockK;
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      block.vectors[i] = uint4{};
-      const std::int64_t left = row < o.wide_rows ? o.k - k - 8 * i : 0;
-      if (left >= 8) {
-        block.vectors[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
-      } else if (left > 0) {
-        std::uint32_t words[4] = {};
+      for (int r = 0; r < kRows; ++r) {
+        const std::int64_t at = work.n + row + r * kThreadRows;
+        from[r] = at < o.wide_rows
+                      ? static_cast<const std::uint16_t*>(o.wide) +
+                            work.batch * o.wide_batch_stride + at * o.wide_row_stride + k
+                      : nullptr;
+      }
+      left = o.k - k;
+      base = static_cast<std::uint32_t>(block / kSpanBlocks * (Config::kTileN * 128) + row * 128);
+      swizzle = static_cast<std::uint32_t>((block % kSpanBlocks * kPairs) ^ (row & 7));
+    }
+
+    // Blocks [first, first + kAtOnce) of the share.
+    __device__ __forceinline__ void read(int first, Block (&blocks)[kAtOnce]) const {
+      const bool is_inside = left >= ((kBlocks - 1) * kStep + 1) * Config::kBlockK;
 #pragma unroll
-        for (int x = 0; x < 8; ++x) {
-          if (x < left) words[x / 2] |= std::uint32_t{from[8 * i + x]} << 16 * (x % 2);
+      for (int task = 0; task < kAtOnce; ++task) {
+        const int r = (first + task) % kRows,
+                  offset = (first + task) / kRows * kStep * Config::kBlockK;
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i) {
+          blocks[task].vectors[i] = uint4{};
+          if (from[r] == nullptr) continue;
+          const std::uint16_t* const at = from[r] + offset + 8 * i;
+          if (is_inside || offset + 8 * (i + 1) <= left)
+            blocks[task].vectors[i] = __ldg(reinterpret_cast<const uint4*>(at));
+          else if (offset + 8 * i < left)
+            blocks[task].vectors[i] = first_of(at, left - offset - 8 * i);
         }
-        block.vectors[i] = make_uint4(words[0], words[1], words[2], words[3]);
       }
     }
+    __device__ __forceinline__ void advance() {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) from[r] += from[r] == nullptr ? 0 : Config::kStageK;
+      left -= Config::kStageK;
+    }
+    __device__ __forceinline__ void write(std::uint32_t to, int first,
+                                          const Block (&blocks)[kAtOnce]) const {
+#pragma unroll
+      for (int task = 0; task < kAtOnce; ++task) {
+        const int r = (first + task) % kRows, block = (first + task) / kRows * kStep;
+        turn(blocks[task],
+             to + base + r * (kThreadRows * 128) + block / kSpanBlocks * (Config::kTileN * 128),
+             swizzle ^ static_cast<std::uint32_t>(block % kSpanBlocks * kPairs));
+      }
+    }
+  };
+
+  // The first `count` of eight elements, zeros after them. Once a row: kept out of the loop.
+  static __device__ __noinline__ uint4 first_of(const std::uint16_t* from, int count) {
+    std::uint32_t words[4] = {};
+#pragma unroll
+    for (int x = 0; x < 8; ++x) {
+      if (x < count) words[x / 2] |= std::uint32_t{from[x]} << 16 * (x % 2);
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
   }
-  // Element e of a block, pairs of elements being 32 bits.
+  // Element e of a block and its neighbour as 32 bits.
   static __device__ __forceinline__ std::uint32_t pair_at(const Block& block, int e) {
     const uint4& v = block.vectors[e / 8];
     const int word = e / 2 % 4;
     return word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
   }
-  // Turned as narrow_words.cuh says; `at`: the block's number in the stage.
-  static __device__ __forceinline__ void write(const Block& block, std::uint32_t to, int row,
-                                               int at) {
+  // Written as narrow_words.cuh says, to the row at `row`; chunks are permuted by `swizzle`.
+  static __device__ __forceinline__ void turn(const Block& block, std::uint32_t row,
+                                              std::uint32_t swizzle) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       std::uint32_t words[4];
@@ -140,43 +192,42 @@ struct Sm90MixedMma {
         words[q] =
             __byte_perm(pair_at(block, low), pair_at(block, high), i % 2 == 0 ? 0x5410 : 0x7632);
       }
-      const int chunk = at * kPairs + i;  // 16 bytes each, 8 a span
-      const std::uint32_t address =
-          to + chunk / 8 * (Config::kTileN * 128) +
-          swizzled_offset<128>(row, static_cast<std::uint32_t>(chunk % 8));
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
-                   "r"(words[1]), "r"(words[2]), "r"(words[3])
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(row + (swizzle ^ i) * 16),
+                   "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
                    : "memory");
     }
   }
 
+  // What is read next is under way while what was read before is written.
   __device__ __forceinline__ void produce(const MixedOperands& o, const MixedWork& work, int thread,
                                           Position& at) const {
+    Producer producer(o, work, thread);
+    Block blocks[2][kAtOnce];
+    producer.read(0, blocks[0]);
 #pragma unroll 1
     for (int i = 0; i < work.k_count; ++i) {
-      const std::int64_t k = std::int64_t{work.k_begin + i} * Config::kStageK;
       const std::uint32_t to = stages + at.stage * Config::kStageBytes;
       if (thread == 0) {
         ptx::barrier_wait(empty(at.stage), at.parity);
         ptx::barrier_arrive_expect(full(at.stage), Config::kWeightBytes);
-        ptx::tma_load_3d(to, &o.weights, full(at.stage), static_cast<int>(k * Config::kBits / 8),
-                         work.m, work.batch * o.weight_batch_step);
+        ptx::tma_load_3d(to, &o.weights, full(at.stage),
+                         (work.k_begin + i) * (Config::kStageK / 8) * Config::kBits, work.m,
+                         work.batch * o.weight_batch_step);
       }
-#pragma unroll 1
-      for (int first = 0; first < Config::kTasks; first += kAtOnce) {
-        Block blocks[kAtOnce];
 #pragma unroll
-        for (int task = 0; task < kAtOnce; ++task) {
-          const int id = thread + (first + task) * 128;
-          read(o, work, work.n + id % Config::kTileN, k + id / Config::kTileN * Config::kBlockK,
-               blocks[task]);
+      for (int batch = 0; batch < kBatches; ++batch) {
+        if (batch + 1 < kBatches) {
+          producer.read((batch + 1) * kAtOnce, blocks[(batch + 1) % 2]);
+        } else {
+          producer.advance();
+          if (i + 1 < work.k_count) producer.read(0, blocks[kBatches % 2]);
         }
-        if (first == 0) ptx::barrier_wait(empty(at.stage), at.parity);
+        if (batch == 0) ptx::barrier_wait(empty(at.stage), at.parity);
+        producer.write(to + Config::kWeightBytes, batch * kAtOnce, blocks[batch % 2]);
+      }
+      if constexpr (kBatches % 2 != 0) {
 #pragma unroll
-        for (int task = 0; task < kAtOnce; ++task) {
-          const int id = thread + (first + task) * 128;
-          write(blocks[task], to + Config::kWeightBytes, id % Config::kTileN, id / Config::kTileN);
-        }
+        for (int task = 0; task < kAtOnce; ++task) blocks[0][task] = blocks[1][task];
       }
       ptx::fence_proxy_async();
       ptx::barrier_arrive(full(at.stage));

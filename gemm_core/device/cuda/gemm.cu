@@ -12,6 +12,7 @@
 #include "gemm_core/device/cuda/list_gemm.hpp"
 #include "gemm_core/device/cuda/mixed_lowering.hpp"
 #include "gemm_core/device/cuda/visitor_gemm.hpp"
+#include "gemm_core/device/cuda/widened_gemm.hpp"
 
 namespace gemm_core::cuda {
 namespace {
@@ -167,6 +168,18 @@ std::optional<AsTree> as_tree(const GemmArguments& g, const GemmPlan& plan) {
   return tree;
 }
 
+// Operands that are written as what is multiplied before they are.
+bool takes_widened(const GemmArguments& g) {
+  return has_wgmma() && !has_lists(g) && WidenedGemm::takes(g);
+}
+bool widening_pays(const GemmArguments& g) {
+  return WidenedGemm::pays(g, !mixed_candidates(lower_product(g), multiprocessors()).empty());
+}
+bool runs_widened(const GemmArguments& g, const GemmPlan& plan) {
+  if (is_empty(g) || !takes_widened(g)) return false;
+  return plan.kernel.empty() ? widening_pays(g) : plan.kernel == WidenedGemm::kName;
+}
+
 bool runs_grouped(const GemmArguments& g, const GemmPlan& plan) {
   if (is_empty(g) || !has_pointers(g) || has_lists(g)) return false;
   const std::string name = grouped_kernel(g);
@@ -178,6 +191,7 @@ bool runs_grouped(const GemmArguments& g, const GemmPlan& plan) {
 struct Gemm::Impl {
   LoweredGemm lowered;
   std::optional<VisitorGemm> tree;          // instead
+  std::optional<WidenedGemm> widened;       // instead
   std::optional<GemmArguments> with_lists;  // instead
   GroupedGemm grouped;                      // of a pointer array, where one launch takes all of it
   bool is_grouped = false;
@@ -210,6 +224,7 @@ std::size_t Gemm::workspace_size(const GemmArguments& g, const GemmPlan& plan) {
   if (const auto tree = as_tree(g, plan))
     return VisitorGemm::workspace_size(tree->product, tree->graph);
   if (has_lists(g) && !has_pointers(g)) return 0;
+  if (runs_widened(g, plan)) return WidenedGemm::workspace_size(g);
   if (has_pointers(g)) {
     const std::size_t arrays = static_cast<std::size_t>(g.batch) * kArrays * sizeof(void*) + 16;
     return runs_grouped(g, plan) ? GroupedGemm::workspace_size(batches_of(g)) : arrays;
@@ -228,6 +243,7 @@ GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t
   }
   impl_->lowered = {};
   impl_->tree.reset();
+  impl_->widened.reset();
   impl_->with_lists.reset();
   impl_->is_grouped = runs_grouped(g, plan);
   if (has_lists(g)) {
@@ -236,6 +252,9 @@ GemmStatus Gemm::initialize(const GemmArguments& g, void* workspace, std::size_t
     if (auto s =
             impl_->tree.emplace().initialize(tree->product, tree->graph, workspace, bytes, stream);
         !s.ok())
+      return s;
+  } else if (runs_widened(g, plan)) {
+    if (auto s = impl_->widened.emplace().initialize(g, workspace, bytes, stream); !s.ok())
       return s;
   } else if (impl_->is_grouped) {
     const auto batches = batches_of(g);
@@ -260,6 +279,7 @@ GemmStatus Gemm::update(const GemmArguments& g, cudaStream_t stream) {
 GemmStatus Gemm::run(cudaStream_t stream) const {
   if (!impl_->initialized) return {Code::not_initialized, "gemm on CUDA: run before initialize"};
   if (impl_->tree) return impl_->tree->run(stream);
+  if (impl_->widened) return impl_->widened->run(stream);
   if (impl_->is_grouped) return impl_->grouped.run(stream);
   if (impl_->with_lists)
     launch_list_gemm(*impl_->with_lists, stream);
@@ -271,8 +291,11 @@ GemmStatus Gemm::run(cudaStream_t stream) const {
 std::string Gemm::kernel_name() const {
   if (impl_->with_lists) return "simt_lists";
   if (impl_->is_grouped) return impl_->grouped.kernel_name();
+  if (impl_->widened) return impl_->widened->kernel_name();
   return impl_->tree ? impl_->tree->kernel_name() : impl_->lowered.name;
 }
+
+std::size_t workspace_of_product(const GemmArguments& g) { return lower(g, {})->workspace_bytes(); }
 
 std::vector<std::string> dense_kernel_names(const GemmArguments& g) {
   std::vector<std::string> names;
@@ -288,6 +311,8 @@ std::vector<std::string> dense_kernel_names(const GemmArguments& g) {
   if (has_wgmma()) {
     if (const auto f64 = lower_to_f64(p, 8, multiprocessors())) names.push_back(f64->name);
   }
+  if (takes_widened(g))
+    names.insert(widening_pays(g) ? names.begin() : names.end(), WidenedGemm::kName);
   names.push_back(lower_to_fallback(p, 8).name);
   return names;
 }

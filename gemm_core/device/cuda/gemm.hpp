@@ -7,8 +7,8 @@
 //   cuda::Gemm gemm;
 //   const auto bytes = cuda::Gemm::workspace_size(args);
 //   auto status = gemm.initialize(args, workspace.data(), bytes, stream);
-//   if (status.ok()) status = gemm.run(stream);  // one kernel: no allocation, no synchronisation;
-//                                                // may be captured in a graph
+//   if (status.ok()) status = gemm.run(stream);  // one kernel, or up to three: no allocation, no
+//                                                // synchronisation; may be captured in a graph
 //
 // Sums: f16, bf16 and int8 as on the CPU, in another order. tf32: operands of WGMMA kernels are cut
 // to 19 bits, those of others rounded to nearest even. fp8: Accumulation::fast leaves the sum in
@@ -16,8 +16,10 @@
 // Stream-K and split-k take the processors of the device, whatever the schedule says, and always
 // add in the order of k; kernels whose consumers take tiles in turn never cut sums. Not here:
 // 2:4 metadata, visitors (visitor_gemm.hpp). Epilogue nodes that have a compiled tree run in its
-// kernel. Complex products are plain arithmetic. Gather lists, in device memory, run on a slow
-// kernel of their own (list_gemm.hpp; A's rows fast: gather_gemm.hpp).
+// kernel. Narrow or scaled operands of f16 and bf16 products are written to the workspace as what
+// is multiplied, where that pays (widened_gemm.hpp). Complex products are plain arithmetic. Gather
+// lists, in device memory, run on a slow kernel of their own (list_gemm.hpp; A's rows fast:
+// gather_gemm.hpp).
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -53,7 +55,8 @@ class Gemm {
   // Other arguments in the same workspace; refused where it is too small for them.
   GemmStatus update(const GemmArguments& arguments, cudaStream_t stream);
   GemmStatus run(cudaStream_t stream) const;
-  // What runs: "f16_kk_128x256_c2", "sm80_float16", "simt_float32", "none" for an empty product.
+  // What runs: "f16_kk_128x256_c2", "sm80_float16", "simt_float32", "widened, ..."
+  // (widened_gemm.hpp), "none" for an empty product.
   std::string kernel_name() const;
 
  private:

@@ -4,8 +4,8 @@
 
 namespace gemm_core::cuda {
 
-extern const MixedInstance kMixedF16W4[3], kMixedBF16W4[3], kMixedF16W8[2], kMixedBF16W8[2],
-    kMixedF16W2[2], kMixedBF16W2[2], kMixedF16FP8[2], kMixedBF16FP8[2];
+extern const MixedInstance kMixedF16W4[4], kMixedBF16W4[4], kMixedF16W8[3], kMixedBF16W8[3],
+    kMixedF16W2[3], kMixedBF16W2[3], kMixedF16FP8[3], kMixedBF16FP8[3];
 
 std::span<const MixedInstance* const> mixed_instances() {
   static const auto all = [] {

@@ -199,12 +199,12 @@ double estimate_cycles(const MixedInstance& instance, const DenseProduct& p, int
   const auto sides = sides_of(p);
   if (!sides) return 0;
   // A stage multiplies at the rate of the tensor cores (2048 products a cycle, narrow tiles at
-  // most half of it), reads its bytes at 20 a cycle, and gets its activations from producers, whose
-  // way through a stage was measured.
+  // most half of it), reads its bytes at 20 a cycle, and gets its activations from producers.
   const double k = static_cast<double>(instance.stage_k);
   const double multiply =
       instance.tile_m * instance.tile_n * k / 2048 / (instance.tile_n < 128 ? 0.5 : 0.85);
-  const double produce = 2900 + 0.16 * instance.tile_n * k;
+  // Many rows of activations wait for the producers' loads (measured).
+  const double produce = 300 + (instance.tile_n < 128 ? 0.05 : 0.33) * instance.tile_n * k;
   const double bytes = instance.tile_m * k * instance.bits / 8 / 20;
   const kernel::CutPlan plan = plan_for(instance, p, *sides, multiprocessors);
   const double tiles = static_cast<double>(tile_count(instance, p, *sides));

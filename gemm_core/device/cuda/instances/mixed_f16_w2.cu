@@ -2,8 +2,11 @@
 
 namespace gemm_core::cuda {
 
-extern const MixedInstance kMixedF16W2[2];
-const MixedInstance kMixedF16W2[2] = {
+extern const MixedInstance kMixedF16W2[3];
+const MixedInstance kMixedF16W2[3] = {
+    mixed_instance<base::half_t, NarrowFormat::bits_2,
+                   Sm90MixedTile{.consumers = 4, .n = 16, .stage_k = 512, .stages = 4}>(
+        "f16_w2_256x16"),
     mixed_instance<base::half_t, NarrowFormat::bits_2,
                    Sm90MixedTile{.consumers = 4, .n = 32, .stage_k = 256, .stages = 6}>(
         "f16_w2_256x32"),

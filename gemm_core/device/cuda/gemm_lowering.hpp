@@ -30,8 +30,8 @@ struct DenseProduct {
 };
 
 DenseProduct lower_product(const GemmArguments& arguments);
-// What Gemm would need for a product without pointer arrays, lists or nodes; pointers count by their
-// alignment alone.
+// What Gemm would need for a product without pointer arrays, lists or nodes; pointers count by
+// their alignment alone.
 std::size_t workspace_of_product(const GemmArguments& arguments);
 
 struct LoweredGemm {

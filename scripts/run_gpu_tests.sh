@@ -13,7 +13,7 @@ if [ "${1:-}" = --built ]; then
 else
   build=${1:-build-cuda}
   cmake -S . -B "$build" -G Ninja -DSPARSECONV_CUDA=ON -DSPARSECONV_CUDA_PORTABLE_ARCHITECTURES=80 || exit 1
-  cmake --build "$build" --target gemm_core_cuda_test gemm_core_dense_cuda_test gemm_core_mixed_cuda_test gemm_core_operations_cuda_test gemm_core_visitor_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
+  cmake --build "$build" --target gemm_core_cuda_test gemm_core_instructions_cuda_test gemm_core_dense_cuda_test gemm_core_mixed_cuda_test gemm_core_operations_cuda_test gemm_core_visitor_cuda_test sparseconv_cuda_test sparseconv_cuda_maps_test sparseconv_cuda_engine_test \
     sparseconv_cuda_training_test sparseconv_trainer_test golden_test sparseconv_behaviour_test sparseconv_engine_test || exit 1
 fi
 logs=${LOGS:-$(mktemp -d)}
@@ -31,6 +31,7 @@ check() {
   names+=("$name")
 }
 kernels=$build/tests/cuda/gemm_core_cuda_test
+instructions=$build/tests/cuda/gemm_core_instructions_cuda_test
 dense=$build/tests/cuda/gemm_core_dense_cuda_test
 mixed=$build/tests/cuda/gemm_core_mixed_cuda_test
 operations=$build/tests/cuda/gemm_core_operations_cuda_test
@@ -39,6 +40,7 @@ maps=$build/tests/cuda/sparseconv_cuda_maps_test
 networks=$build/tests/cuda/sparseconv_cuda_test
 engine=$build/tests/cuda/sparseconv_cuda_engine_test
 training=$build/tests/cuda/sparseconv_cuda_training_test
+check "instructions" "$instructions" --gtest_brief=1
 check "kernels" "$kernels" --gtest_brief=1
 check "dense products" "$dense" --gtest_brief=1
 check "narrow weights, complex" "$mixed" --gtest_brief=1
@@ -70,6 +72,8 @@ export engine
 check "bits over processes" bash -c same_digest
 if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; then
   sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
+  sanitize memcheck instructions "$instructions" --gtest_brief=1
+  sanitize racecheck instructions "$instructions" --gtest_brief=1 --gtest_filter='-*Boxes*:*Pixels*'
   sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:*OwnRows*:*EightBits*:Simt*'
   sanitize memcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*:*Batches*:*Takes*:*Refuses*'
   few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaSparse.Products*:CudaConv.Scales*'

@@ -73,7 +73,10 @@ check "bits over processes" bash -c same_digest
 if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; then
   sanitize() { check "$1, $2" compute-sanitizer --error-exitcode 1 --tool "$1" "${@:3}"; }
   sanitize memcheck instructions "$instructions" --gtest_brief=1
-  sanitize racecheck instructions "$instructions" --gtest_brief=1 --gtest_filter='-*Boxes*:*Pixels*'
+  # racecheck does not follow one lane's arrival for its warp (docs/cuda_state.md): the ring of stages is left out.
+  for tool in synccheck initcheck racecheck; do
+    sanitize $tool instructions "$instructions" --gtest_brief=1 --gtest_filter='-*HandStages*'
+  done
   sanitize memcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='TileSchedule*:*Strided*:*OneTap*:*OwnRows*:*EightBits*:Simt*'
   sanitize memcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*:*Batches*:*Takes*:*Refuses*'
   few='*ByHand*:*Portable*Conv*:CudaContraction.WhatIs*:*IndexBuffers*:CudaReduction.Nothing*:CudaSparse.Products*:CudaConv.Scales*'

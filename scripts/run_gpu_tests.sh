@@ -86,6 +86,9 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize memcheck networks "$networks" --gtest_brief=1 --gtest_filter='*Changing*:*Pools*:*Devoxelize*:*SmallIntegers*'
   sanitize memcheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
   sanitize racecheck losses "$training" --gtest_brief=1 --gtest_filter='CudaLosses.Ignored*:CudaLosses.Weights*'
+  norms='*conv_bn_relu:*residual_block:*OfDevoxelize*:*OfABlock*'
+  sanitize memcheck "norms and points" "$training" --gtest_brief=1 --gtest_filter="$norms"
+  sanitize racecheck "norms and points" "$training" --gtest_brief=1 --gtest_filter="$norms"
   for tool in memcheck racecheck synccheck initcheck; do
     sanitize $tool "narrow weights, complex" "$mixed" --gtest_brief=1 --gtest_filter='*ForSanitizers'
   done

@@ -18,6 +18,7 @@
 #include "sparseconv/cuda/frame_maps.hpp"
 #include "sparseconv/cuda/norm_kernels.hpp"
 #include "sparseconv/cuda/plan_sets.hpp"
+#include "sparseconv/cuda/point_kernels.hpp"
 #include "sparseconv/cuda/product_tables.hpp"
 #include "sparseconv/cuda/update_kernels.hpp"
 #include "sparseconv/training/tape.hpp"
@@ -140,6 +141,7 @@ class DeviceTape {
   void prepare_forward(std::size_t index);
   void prepare_convolution(std::size_t index);
   void prepare_pool(std::size_t index);
+  BlendArguments blend_arguments(std::size_t index) const;
   Launch convolution(const gemm_core::cuda::GatherConvArguments& arguments,
                      const gemm_core::cuda::LayerChoice& choice, int map, int level);
   RowEpilogue row_epilogue(std::size_t index) const;
@@ -187,6 +189,9 @@ class DeviceTape {
   base::cuda::Buffer<float> partials_, pieces_;
   base::cuda::Buffer<double> sums_;
   base::cuda::Buffer<std::int32_t> winners_;
+  base::cuda::Buffer<Blend> blends_;         // of one step at a time
+  base::cuda::Buffer<std::int64_t> shares_;  // blend_gradient()
+  base::cuda::Buffer<Key> row_keys_;         // of unsorted input, where blends ask for them
   std::vector<NamedLaunch> forward_, backward_;
   std::size_t step_ = 0;  // that is being prepared
   // Of a size of frames.

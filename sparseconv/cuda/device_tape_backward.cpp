@@ -205,12 +205,29 @@ void DeviceTape::prepare_move_back(std::size_t index) {
                                                         .rounds_to_tf32 = rounds()}](
                        cudaStream_t stream) { global_pool_gradient(step, stream); });
       return;
-    case Kind::devoxelize:
-      add_backward("move gradient", [to, gradient = constant(view(back.gradient)), r = rounds(),
-                                     rows = rows_of(level)](cudaStream_t stream) {
-        copy_rows(gradient, to, r, rows, stream);
+    case Kind::devoxelize: {
+      const base::ConstTensorView gradient = constant(view(back.gradient));
+      if (level == 0) {
+        add_backward("move gradient",
+                     [to, gradient, r = rounds(), rows = rows_of(level)](cudaStream_t stream) {
+                       copy_rows(gradient, to, r, rows, stream);
+                     });
+        return;
+      }
+      add_backward("move gradient", [this, blends = blend_arguments(index),
+                                     back_step = BlendGradientStep{
+                                         .blends = blends_.data(),
+                                         .points = rows_of(step.output_level),
+                                         .gradient = gradient,
+                                         .to = to,
+                                         .rows = rows_of(level),
+                                         .scratch = shares_.data(),
+                                         .rounds_to_tf32 = rounds()}](cudaStream_t stream) {
+        find_blends(blends, blends_.data(), stream);
+        blend_gradient(back_step, stream);
       });
       return;
+    }
     default: {
       const DeviceMapView map = maps_->view(step.map),
                           inverse = maps_->view(products_[index].back_map);

@@ -61,14 +61,32 @@ void DeviceTape::prepare_forward(std::size_t index) {
       return;
     }
     case Kind::devoxelize:
-      ENSURE(level == 0, "devoxelize from a coarser level has no gradient on CUDA yet");
-      add_forward("devoxelize", [input, to, rows](cudaStream_t stream) {
-        gather_points({nullptr, rows}, input, to, stream);
-      });
+      if (level == 0) {
+        add_forward("devoxelize", [input, to, rows](cudaStream_t stream) {
+          gather_points({nullptr, rows}, input, to, stream);
+        });
+        return;
+      }
+      add_forward("devoxelize",
+                  [this, input, to, rows, blends = blend_arguments(index)](cudaStream_t stream) {
+                    find_blends(blends, blends_.data(), stream);
+                    blend_points(blends_.data(), rows, input, to, stream);
+                  });
       return;
     default:
       prepare_pool(index);
   }
+}
+
+// Every voxel is a point at its centre.
+BlendArguments DeviceTape::blend_arguments(std::size_t index) const {
+  const PlanStep& step = plan_.steps[index];
+  return {.points = {nullptr, rows_of(step.output_level)},
+          .positions = nullptr,
+          .voxel_keys = shape_.is_sorted ? maps_->keys(0) : row_keys_.data(),
+          .level = maps_->set(set_of_level_[at(step.input_level)]),
+          .transform = transform_of(plan_, step.input_level),
+          .trilinear = step.trilinear};
 }
 
 void DeviceTape::prepare_pool(std::size_t index) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sparseconv/cuda/device_tape.hpp"
+#include "sparseconv/cuda/move_gradients.hpp"
 #include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/room.hpp"
 
@@ -272,7 +273,7 @@ void DeviceTape::prepare_pairs() {
 
 // What steps use one at a time.
 void DeviceTape::prepare_scratch() {
-  std::int64_t partials = 0, sums = 0, winners = 0, pieces = 0;
+  std::int64_t partials = 0, sums = 0, winners = 0, pieces = 0, blends = 0, shares = 0;
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& step = plan_.steps[s];
     if (step.output.buffer < 0) continue;
@@ -280,6 +281,11 @@ void DeviceTape::prepare_scratch() {
     sums = std::max(sums, sum_scratch(step.output.channels));
     if (step.kind == Kind::max_pool || step.kind == Kind::avg_pool || step.kind == Kind::global_max)
       winners = std::max(winners, rows * step.output.channels);
+    if (step.kind == Kind::devoxelize && step.input_level != 0) {
+      blends = shape_.rows[0];
+      shares =
+          std::max(shares, blend_scratch(shape_.rows[at(step.input_level)], step.output.channels));
+    }
     const Product& product = products_[s];
     const auto planes = [&](const gemm_core::cuda::LayerChoice& choice, int level,
                             std::int64_t cout) {
@@ -296,6 +302,9 @@ void DeviceTape::prepare_scratch() {
   make_room(pieces_, at(pieces));
   make_room(sums_, at(sums));
   make_room(winners_, at(winners));
+  make_room(blends_, at(blends));
+  make_room(shares_, at(shares));
+  make_room(row_keys_, shape_.is_sorted || blends == 0 ? 0 : at(shape_.rows[0]));
 }
 
 void DeviceTape::prepare_dense() {
@@ -319,6 +328,8 @@ void DeviceTape::copy_keys(const FrameInput& input) {
   const auto keys = input.voxels.coordinates->keys();
   std::copy(keys.begin(), keys.end(), host_keys_.data());
   send(maps_->input_keys(), host_keys_.data(), keys.size_bytes(), stream_.get());
+  if (row_keys_.size() > 0)
+    send(row_keys_.data(), host_keys_.data(), keys.size_bytes(), stream_.get());
   host_row_count_.data()[0] = static_cast<std::int32_t>(input.voxels.rows());
   send(row_count_.data(), host_row_count_.data(), sizeof(std::int32_t), stream_.get());
 }

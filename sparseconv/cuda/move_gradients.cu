@@ -169,6 +169,69 @@ __global__ void dense_gradient_rows(LevelRowsView level, const float* dense, std
   }
 }
 
+// --- points
+
+// Whole numbers that stand for gradients: v * 2^exponent.
+struct FixedPoint {
+  const std::uint32_t* largest;  // bits of the largest magnitude among the gradients
+  RowCount points;
+  __device__ bool is_finite() const { return *largest < 0x7f800000u; }
+  // Sums over all points stay below 2^62.
+  __device__ int exponent() const {
+    int above = 0;
+    frexpf(__uint_as_float(*largest), &above);
+    return 62 - above - (64 - __clzll(rows_of(points)));
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    find_largest(Matrix gradient, RowCount points, std::uint32_t* largest) {
+  wait_and_go_on();
+  const std::int64_t items = rows_of(points) * gradient.channels;
+  std::uint32_t own = 0;  // as integers, bits of magnitudes are in order, NaN above infinity
+  for (std::int64_t i = first_item(); i < items; i += item_step()) {
+    const std::int64_t at = i / gradient.channels * gradient.pitch + i % gradient.channels;
+    own = max(own, __float_as_uint(fabsf(DeviceElement<T>::load(gradient.data, at))));
+  }
+  own = __reduce_max_sync(~0u, own);
+  if (threadIdx.x % 32 == 0 && own > 0) atomicMax(largest, own);
+}
+
+template <class T>
+__global__ void add_shares(const Blend* blends, Matrix gradient, FixedPoint fixed,
+                           unsigned long long* sums) {
+  wait_and_go_on();
+  const int channels = gradient.channels;
+  const std::int64_t items = rows_of(fixed.points) * channels;
+  if (items == 0 || !fixed.is_finite()) return;
+  const double unit = ldexp(1.0, fixed.exponent());
+  for (std::int64_t i = first_item(); i < items; i += item_step()) {
+    const std::int64_t point = i / channels, column = i % channels;
+    const Blend& blend = blends[point];
+    const double g = DeviceElement<T>::load(gradient.data, point * gradient.pitch + column) * unit;
+    for (int k = 0; k < 8 && blend.row[k] >= 0; ++k) {
+      const long long share = __double2ll_rn(blend.weight[k] * g);
+      atomicAdd(sums + std::int64_t{blend.row[k]} * channels + column,
+                static_cast<unsigned long long>(share));
+    }
+  }
+}
+
+template <class T, class Stored>
+__global__ void write_shares(const std::int64_t* sums, FixedPoint fixed, Target target,
+                             RowCount rows) {
+  wait_and_go_on();
+  const int channels = target.to.channels;
+  const std::int64_t items = rows_of(rows) * channels;
+  const bool is_finite = fixed.is_finite();
+  const double unit = rows_of(fixed.points) > 0 && is_finite ? ldexp(1.0, -fixed.exponent()) : 0;
+  for (std::int64_t i = first_item(); i < items; i += item_step()) {
+    const double sum = is_finite ? static_cast<double>(sums[i]) * unit : nan("");
+    write<T, Stored>(target, i / channels, i % channels, static_cast<float>(sum));
+  }
+}
+
 // Calls body.operator()<T, Stored>().
 template <class Body>
 void visit(base::DType dtype, bool rounds_to_tf32, const Body& body) {
@@ -238,6 +301,26 @@ void to_dense_gradient(const LevelRowsView& level, const float* dense,
   visit(to.to.dtype, rounds_to_tf32, [&]<class T, class Stored>() {
     base::cuda::launch(dense_gradient_rows<T, Stored>, items(level.rows.bound * to.to.shape[1]),
                        stream, level, dense, shape[0], shape[1], shape[2], lower(to));
+  });
+}
+
+std::int64_t blend_scratch(std::int64_t rows, std::int64_t channels) { return rows * channels + 1; }
+
+void blend_gradient(const BlendGradientStep& s, cudaStream_t stream) {
+  const std::int64_t channels = s.to.to.shape[1], size = s.rows.bound * channels;
+  CUDA_CHECK(cudaMemsetAsync(
+      s.scratch, 0,
+      static_cast<std::size_t>(blend_scratch(s.rows.bound, channels)) * sizeof(std::int64_t),
+      stream));
+  auto* const largest = reinterpret_cast<std::uint32_t*>(s.scratch + size);
+  const FixedPoint fixed{largest, s.points};
+  visit(s.gradient.dtype, s.rounds_to_tf32, [&]<class T, class Stored>() {
+    base::cuda::launch(find_largest<T>, items(s.points.bound * channels), stream,
+                       matrix(s.gradient), s.points, largest);
+    base::cuda::launch(add_shares<T>, items(s.points.bound * channels), stream, s.blends,
+                       matrix(s.gradient), fixed, reinterpret_cast<unsigned long long*>(s.scratch));
+    base::cuda::launch(write_shares<T, Stored>, items(size), stream, s.scratch, fixed, lower(s.to),
+                       s.rows);
   });
 }
 

@@ -1,7 +1,9 @@
 // Backward passes of the steps that move rows (cpu/gradients.hpp has the CPU's): pools, merging,
-// dense grids. Each value of the result is summed by one thread in a fixed order.
+// dense grids, points. Each value of the result is summed by one thread in a fixed order, but for
+// those of points, whose sums are of whole numbers.
 #pragma once
 #include "sparseconv/cuda/norm_kernels.hpp"
+#include "sparseconv/cuda/point_kernels.hpp"
 
 namespace sparseconv::cuda {
 
@@ -44,5 +46,20 @@ void merge_gradient(std::span<const MergeGradientPart> parts, const MergeView& v
 void to_dense_gradient(const LevelRowsView& level, const float* dense,
                        const std::array<std::int64_t, 3>& shape, const GradientTarget& to,
                        bool rounds_to_tf32, cudaStream_t stream);
+
+// The transpose of blend_points(). Shares of gradients are added up as multiples of a power of two
+// below 2^-61 of what all points together could reach, so that the order of the sums, which atomics
+// leave open, makes no difference. All NaN where some gradient is not finite.
+struct BlendGradientStep {
+  const Blend* blends = nullptr;
+  RowCount points;
+  base::ConstTensorView gradient;  // [points, channels]
+  GradientTarget to;
+  RowCount rows;                    // of `to`
+  std::int64_t* scratch = nullptr;  // [blend_scratch()]
+  bool rounds_to_tf32 = false;
+};
+std::int64_t blend_scratch(std::int64_t rows, std::int64_t channels);  // int64s
+void blend_gradient(const BlendGradientStep& step, cudaStream_t stream);
 
 }  // namespace sparseconv::cuda

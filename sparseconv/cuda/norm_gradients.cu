@@ -16,6 +16,7 @@ struct BackParams {
   int addends;
   Activation activation;
   float slope;
+  bool stores_gradient;                 // after the activation, where there is one
   const float *centre, *scale, *shift;  // of the norm; centre = -mean
   double* sums;                         // [strips][2][channels]: of g, of g (x - mean)
 };
@@ -36,10 +37,15 @@ struct NormOfInput {
   }
 };
 
+// Streams: the gradient, the value where an activation asks for it, the norm's input for two sums.
+template <class T, int kWidth, Sums kSums>
+using BackStreams = RowStreams<T, kWidth, kSums == Sums::two ? 3 : 2>;
+
 template <class T, class Stored, int kWidth, Sums kSums>
 __global__ void __launch_bounds__(kThreads)
     back_strip(const __grid_constant__ BackParams p, RowCount rows, ChunkShape shape) {
   wait_and_go_on();
+  extern __shared__ uint4 shared[];
   const Place at(rows, shape);
   if (at.first >= at.last) return;
   const int channels = p.gradient.channels;
@@ -49,48 +55,47 @@ __global__ void __launch_bounds__(kThreads)
     float sum[kWidth] = {}, products[kWidth] = {}, centre[kWidth] = {};
     if (at.y < shape.down && column < channels) {
       if constexpr (kSums == Sums::two) load_vector(p.centre, column, 0.f, centre);
-      for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
-        float g[kRowBatch][kWidth], v[kRowBatch][kWidth], x[kRowBatch][kWidth];
-        load_batch<T>(p.gradient, row, column, g);
-        if (is_active) load_batch<T>(p.value, row, column, v);
-        if constexpr (kSums == Sums::two) load_batch<T>(p.input, row, column, x);
+      Matrix read[kSums == Sums::two ? 3 : 2] = {p.gradient, p.value};
+      if constexpr (kSums == Sums::two) read[2] = p.input;
+      BackStreams<T, kWidth, kSums> streams;
+      streams.walk(read, at, shape, column, shared, false, [&](std::int64_t row, const auto& get) {
+        float g[kWidth], v[kWidth];
+        get(0, g);
+        if (is_active) {
+          get(1, v);
+          if (p.activation == Activation::sigmoid) {
 #pragma unroll
-        for (int r = 0; r < kRowBatch; ++r) {
-          if (r >= count) break;
-          if (is_active) {
+            for (int i = 0; i < kWidth; ++i) g[i] *= v[i] * (1 - v[i]);
+          } else {
 #pragma unroll
-            for (int i = 0; i < kWidth; ++i) {
-              if (p.activation == Activation::sigmoid)
-                g[r][i] *= v[r][i] * (1 - v[r][i]);
-              else
-                g[r][i] = v[r][i] > 0 ? g[r][i] : p.slope * g[r][i];
-            }
-            Chunk<Stored, kWidth>::store(p.gradient.data, row[r] * p.gradient.pitch + column, g[r]);
+            for (int i = 0; i < kWidth; ++i) g[i] = v[i] > 0 ? g[i] : p.slope * g[i];
           }
-          for (int a = 0; a < p.addends; ++a) {
-            const Target& target = p.addend[a];
-            const std::int64_t to = row[r] * target.to.pitch + column;
-            float t[kWidth] = {};
-            if (target.adds) Chunk<T, kWidth>::load(target.to.data, to, t);
+          if (p.stores_gradient)
+            Chunk<Stored, kWidth>::store(p.gradient.data, row * p.gradient.pitch + column, g);
+        }
+        for (int a = 0; a < p.addends; ++a) {
+          const Target& target = p.addend[a];
+          const std::int64_t to = row * target.to.pitch + column;
+          float t[kWidth] = {};
+          if (target.adds) Chunk<T, kWidth>::load(target.to.data, to, t);
 #pragma unroll
-            for (int i = 0; i < kWidth; ++i) t[i] += g[r][i];
-            Chunk<Stored, kWidth>::store(target.to.data, to, t);
-          }
-          if constexpr (kSums != Sums::none) {
+          for (int i = 0; i < kWidth; ++i) t[i] += g[i];
+          Chunk<Stored, kWidth>::store(target.to.data, to, t);
+        }
+        if constexpr (kSums != Sums::none) {
 #pragma unroll
-            for (int i = 0; i < kWidth; ++i) sum[i] += g[r][i];
-          }
-          if constexpr (kSums == Sums::two) {
+          for (int i = 0; i < kWidth; ++i) sum[i] += g[i];
+        }
+        if constexpr (kSums == Sums::two) {
+          get(2, v);
 #pragma unroll
-            for (int i = 0; i < kWidth; ++i)
-              products[i] = fmaf(g[r][i], x[r][i] + centre[i], products[i]);
-          }
+          for (int i = 0; i < kWidth; ++i) products[i] = fmaf(g[i], v[i] + centre[i], products[i]);
         }
       });
     }
     if constexpr (kSums != Sums::none) {
       double* const to = p.sums + blockIdx.x * 2ll * channels;
-      sum_down<kWidth>(at, shape, sum, products, [&](int c, double one, double two) {
+      sum_down<kWidth>(at, shape, sum, products, shared, [&](int c, double one, double two) {
         const int channel = begin * kWidth + c;
         if (channel >= channels) return;
         to[channel] = one;
@@ -102,9 +107,10 @@ __global__ void __launch_bounds__(kThreads)
 
 // The sums of a batch norm whose piecewise linear activation its input tells: nothing is written.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 3)
     masked_sums_strip(const __grid_constant__ BackParams p, RowCount rows, ChunkShape shape) {
   wait_and_go_on();
+  extern __shared__ uint4 shared[];
   const Place at(rows, shape);
   if (at.first >= at.last) return;
   const int channels = p.gradient.channels;
@@ -114,24 +120,22 @@ __global__ void __launch_bounds__(kThreads)
     if (at.y < shape.down && column < channels) {
       NormOfInput<kWidth> norm;
       norm.load(p.centre, p.scale, p.shift, column);
-      for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
-        float g[kRowBatch][kWidth], x[kRowBatch][kWidth];
-        load_batch<T>(p.gradient, row, column, g);
-        load_batch<T>(p.input, row, column, x);
+      RowStreams<T, kWidth, 2> streams;
+      streams.walk({p.gradient, p.input}, at, shape, column, shared, false,
+                   [&](std::int64_t, const auto& get) {
+                     float g[kWidth], x[kWidth];
+                     get(0, g);
+                     get(1, x);
 #pragma unroll
-        for (int r = 0; r < kRowBatch; ++r) {
-          if (r >= count) break;
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) {
-            const float d = norm(x[r][i], i) > 0 ? g[r][i] : p.slope * g[r][i];
-            sum[i] += d;
-            products[i] = fmaf(d, x[r][i] + norm.centre[i], products[i]);
-          }
-        }
-      });
+                     for (int i = 0; i < kWidth; ++i) {
+                       const float d = norm(x[i], i) > 0 ? g[i] : p.slope * g[i];
+                       sum[i] += d;
+                       products[i] = fmaf(d, x[i] + norm.centre[i], products[i]);
+                     }
+                   });
     }
     double* const to = p.sums + blockIdx.x * 2ll * channels;
-    sum_down<kWidth>(at, shape, sum, products, [&](int c, double one, double two) {
+    sum_down<kWidth>(at, shape, sum, products, shared, [&](int c, double one, double two) {
       const int channel = begin * kWidth + c;
       if (channel >= channels) return;
       to[channel] = one;
@@ -182,12 +186,14 @@ __global__ void __launch_bounds__(kFinishThreads)
   to.vectors[to.pitch + c] = is_constant ? 0.f : static_cast<float>(-s * sum / n);
 }
 
-// kIsMasked: the gradient has not passed the activation yet.
+// kIsMasked: the gradient has not passed the activation yet. The last rows of a strip first: the
+// sums read them last.
 template <class T, class Stored, int kWidth, bool kIsMasked>
 __global__ void __launch_bounds__(kThreads, 3)
     norm_gradient_strip(const __grid_constant__ BackParams p, const float* vectors, int pitch,
                         Target target, RowCount rows, ChunkShape shape) {
   wait_and_go_on();
+  extern __shared__ uint4 shared[];
   const Place at(rows, shape);
   if (at.y >= shape.down) return;
   for (int chunk = at.x; chunk < shape.chunks; chunk += shape.across) {
@@ -198,23 +204,23 @@ __global__ void __launch_bounds__(kThreads, 3)
     float slope[kWidth], shift[kWidth];
     load_vector(vectors, column, 0.f, slope);
     load_vector(vectors + pitch, column, 0.f, shift);
-    for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
-      float g[kRowBatch][kWidth], x[kRowBatch][kWidth], d[kRowBatch][kWidth] = {};
-      load_batch<T>(p.gradient, row, column, g);
-      load_batch<T>(p.input, row, column, x);
-      if (target.adds) load_batch<T>(target.to, row, column, d);
+    RowStreams<T, kWidth, 2> streams;
+    streams.walk({p.gradient, p.input}, at, shape, column, shared, true,
+                 [&](std::int64_t row, const auto& get) {
+                   float g[kWidth], x[kWidth], d[kWidth] = {};
+                   get(0, g);
+                   get(1, x);
+                   const std::int64_t to = row * target.to.pitch + column;
+                   if (target.adds) Chunk<T, kWidth>::load(target.to.data, to, d);
 #pragma unroll
-      for (int r = 0; r < kRowBatch; ++r) {
-        if (r >= count) break;
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i) {
-          float own = g[r][i];
-          if constexpr (kIsMasked) own = norm(x[r][i], i) > 0 ? own : p.slope * own;
-          d[r][i] += fmaf(norm.scale[i], own, fmaf(slope[i], x[r][i] + norm.centre[i], shift[i]));
-        }
-        Chunk<Stored, kWidth>::store(target.to.data, row[r] * target.to.pitch + column, d[r]);
-      }
-    });
+                   for (int i = 0; i < kWidth; ++i) {
+                     float own = g[i];
+                     if constexpr (kIsMasked) own = norm(x[i], i) > 0 ? own : p.slope * own;
+                     d[i] +=
+                         fmaf(norm.scale[i], own, fmaf(slope[i], x[i] + norm.centre[i], shift[i]));
+                   }
+                   Chunk<Stored, kWidth>::store(target.to.data, to, d);
+                 });
   }
 }
 
@@ -242,6 +248,7 @@ LoweredBack lower(const EpilogueGradient& step, double* scratch) {
     p.addend[a] = lower(step.addend[a]);
     lowered.is_wide = lowered.is_wide && has_chunks(step.addend[a].to);
   }
+  p.stores_gradient = true;
   p.sums = scratch;
   return lowered;
 }
@@ -251,16 +258,19 @@ void run_back(const EpilogueGradient& step, const LoweredBack& lowered, Sums wan
   const std::int64_t channels = step.gradient.shape[1];
   visit_rows(step.gradient.dtype, step.rounds_to_tf32, lowered.is_wide, "gradient",
              [&]<class T, class Stored, int kWidth>() {
-               const auto launch = [&](auto kernel) {
-                 base::cuda::launch(kernel, wanted == Sums::none ? strips() : strips_of_sums(),
+               const auto launch = [&]<Sums kSums>() {
+                 using Streams = BackStreams<T, kWidth, kSums>;
+                 base::cuda::launch(back_strip<T, Stored, kWidth, kSums>,
+                                    kSums == Sums::none ? strips(Streams::kSharedBytes)
+                                                        : strips_of_sums<Streams>(kWidth),
                                     stream, lowered.params, rows, ChunkShape(channels, kWidth));
                };
                if (wanted == Sums::two)
-                 launch(back_strip<T, Stored, kWidth, Sums::two>);
+                 launch.template operator()<Sums::two>();
                else if (wanted == Sums::one)
-                 launch(back_strip<T, Stored, kWidth, Sums::one>);
+                 launch.template operator()<Sums::one>();
                else
-                 launch(back_strip<T, Stored, kWidth, Sums::none>);
+                 launch.template operator()<Sums::none>();
              });
 }
 
@@ -297,11 +307,18 @@ void pass_back_through_norm(const EpilogueGradient& step, const NormGradient& no
   if (is_masked) {
     visit_rows(step.gradient.dtype, false, lowered.is_wide, "batch_norm",
                [&]<class T, class Stored, int kWidth>() {
-                 base::cuda::launch(masked_sums_strip<T, kWidth>, strips_of_sums(), stream, p, rows,
-                                    ChunkShape(channels, kWidth));
+                 base::cuda::launch(masked_sums_strip<T, kWidth>,
+                                    strips_of_sums<RowStreams<T, kWidth, 2>>(kWidth), stream, p,
+                                    rows, ChunkShape(channels, kWidth));
                });
   } else {
+    // What a sum's operand gets is what passed the activation: one place to write it is enough.
+    const Target* const copy = std::find_if(p.addend, p.addend + p.addends,
+                                            [](const Target& target) { return !target.adds; });
+    const bool has_copy = copy != p.addend + p.addends;
+    p.stores_gradient = !has_copy;
     run_back(step, lowered, Sums::two, rows, stream);
+    if (has_copy) p.gradient = copy->to;
   }
   base::cuda::launch(finish_norm, channels_of_strips(channels), stream, scratch,
                      static_cast<int>(channels), rows, norm.norm,
@@ -310,8 +327,9 @@ void pass_back_through_norm(const EpilogueGradient& step, const NormGradient& no
   visit_rows(step.gradient.dtype, step.rounds_to_tf32, lowered.is_wide, "batch_norm",
              [&]<class T, class Stored, int kWidth>() {
                const auto launch = [&](auto kernel) {
-                 base::cuda::launch(kernel, strips(), stream, p, norm.vectors, pitch,
-                                    lower(norm.to), rows, ChunkShape(channels, kWidth));
+                 base::cuda::launch(kernel, strips(RowStreams<T, kWidth, 2>::kSharedBytes), stream,
+                                    p, norm.vectors, pitch, lower(norm.to), rows,
+                                    ChunkShape(channels, kWidth));
                };
                if (is_masked)
                  launch(norm_gradient_strip<T, Stored, kWidth, true>);

@@ -12,13 +12,17 @@ struct ApplyParams {
   Matrix addend[kMaxAddends];
   int addends;
   Activation activation;
+  bool is_piecewise_linear;
   float slope;
 };
-template <class T, class Stored, int kWidth>
+// The last rows of a strip first: they were read last by whoever was here before, and may still be
+// in the L2 cache.
+template <class T, class Stored, int kWidth, bool kAdds>
 __global__ void __launch_bounds__(kThreads)
     apply_strip(Matrix from, Matrix to, const __grid_constant__ ApplyParams p, RowCount rows,
                 ChunkShape shape) {
   wait_and_go_on();
+  extern __shared__ uint4 shared[];
   const Place at(rows, shape);
   if (at.y >= shape.down) return;
   for (int chunk = at.x; chunk < shape.chunks; chunk += shape.across) {
@@ -27,30 +31,34 @@ __global__ void __launch_bounds__(kThreads)
     load_vector(p.centre, column, 0.f, centre);
     load_vector(p.scale, column, 1.f, scale);
     load_vector(p.shift, column, 0.f, shift);
-    for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int count) {
-      float v[kRowBatch][kWidth], other[kRowBatch][kWidth];
-      load_batch<T>(from, row, column, v);
+    Matrix read[kAdds ? 2 : 1] = {from};
+    if constexpr (kAdds) read[1] = p.addend[0];
+    RowStreams<T, kWidth, kAdds ? 2 : 1> streams;
+    streams.walk(read, at, shape, column, shared, true, [&](std::int64_t row, const auto& get) {
+      float v[kWidth];
+      get(0, v);
 #pragma unroll
-      for (int r = 0; r < kRowBatch; ++r) {
+      for (int i = 0; i < kWidth; ++i) v[i] = fmaf(v[i] + centre[i], scale[i], shift[i]);
+      if constexpr (kAdds) {
+        float other[kWidth];
+        get(1, other);
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i) v[r][i] = fmaf(v[r][i] + centre[i], scale[i], shift[i]);
-      }
-      for (int a = 0; a < p.addends; ++a) {
-        load_batch<T>(p.addend[a], row, column, other);
+        for (int i = 0; i < kWidth; ++i) v[i] += other[i];
+        for (int a = 1; a < p.addends; ++a) {
+          const Matrix& addend = p.addend[a];
+          Chunk<T, kWidth>::load(addend.data, row * addend.pitch + column, other);
 #pragma unroll
-        for (int r = 0; r < kRowBatch; ++r) {
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) v[r][i] += other[r][i];
+          for (int i = 0; i < kWidth; ++i) v[i] += other[i];
         }
       }
+      if (p.is_piecewise_linear) {
 #pragma unroll
-      for (int r = 0; r < kRowBatch; ++r) {
-        if (r >= count) break;
+        for (int i = 0; i < kWidth; ++i) v[i] = gemm_core::piecewise_linear(v[i], p.slope);
+      } else {
 #pragma unroll
-        for (int i = 0; i < kWidth; ++i)
-          v[r][i] = gemm_core::activate(v[r][i], p.activation, p.slope);
-        Chunk<Stored, kWidth>::store(to.data, row[r] * to.pitch + column, v[r]);
+        for (int i = 0; i < kWidth; ++i) v[i] = gemm_core::activate(v[i], p.activation, p.slope);
       }
+      Chunk<Stored, kWidth>::store(to.data, row * to.pitch + column, v);
     });
   }
 }
@@ -60,6 +68,7 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     strip_moments(Matrix from, RowCount rows, ChunkShape shape, double* moments) {
   wait_and_go_on();
+  extern __shared__ uint4 shared[];
   const Place at(rows, shape);
   if (at.first >= at.last) return;
   double* const means = moments + blockIdx.x * 2ll * from.channels;
@@ -69,22 +78,19 @@ __global__ void __launch_bounds__(kThreads)
     float pivot[kWidth], sum[kWidth] = {}, squares[kWidth] = {};
     if (at.y < shape.down && column < from.channels) {
       Chunk<T, kWidth>::load(from.data, at.first * from.pitch + column, pivot);
-      for_row_batches(at, shape, [&](const std::int64_t(&row)[kRowBatch], int rows_here) {
-        float v[kRowBatch][kWidth];
-        load_batch<T>(from, row, column, v);
+      RowStreams<T, kWidth, 1> streams;
+      streams.walk({from}, at, shape, column, shared, false, [&](std::int64_t, const auto& get) {
+        float v[kWidth];
+        get(0, v);
 #pragma unroll
-        for (int r = 0; r < kRowBatch; ++r) {
-          if (r >= rows_here) break;
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i) {
-            const float d = v[r][i] - pivot[i];
-            sum[i] += d;
-            squares[i] = fmaf(d, d, squares[i]);
-          }
+        for (int i = 0; i < kWidth; ++i) {
+          const float d = v[i] - pivot[i];
+          sum[i] += d;
+          squares[i] = fmaf(d, d, squares[i]);
         }
       });
     }
-    sum_down<kWidth>(at, shape, sum, squares, [&](int c, double one, double two) {
+    sum_down<kWidth>(at, shape, sum, squares, shared, [&](int c, double one, double two) {
       const int channel = begin * kWidth + c;
       if (channel >= from.channels) return;
       const double about = DeviceElement<T>::load(from.data, at.first * from.pitch + channel);
@@ -101,14 +107,14 @@ __global__ void __launch_bounds__(kFinishThreads)
   wait_and_go_on();
   const std::int64_t count = rows_of(rows);
   double one = 0, two = 0;
-  int c = static_cast<int>(blockIdx.x * 32 + threadIdx.x / 32);
+  int c = channel_of_warp(channels);
   const bool is_fixed = norm.running_mean != nullptr;
   const auto pivot_of = [&](int channel) {
     const std::int64_t strip = (kSumStrips + count - 1) / count - 1;
     return moments[strip * 2 * channels + channel];
   };
   if (!is_fixed && count > 0) {
-    const int own = static_cast<int>(blockIdx.x * 32 + threadIdx.x % 32);
+    const int own = channel_of_thread();
     const double pivot = own < channels ? pivot_of(own) : 0;
     c = sum_strips(
         moments, channels, count,
@@ -172,6 +178,7 @@ void apply_rows(const base::ConstTensorView& input, const RowEpilogue& epilogue,
                 .addend = {},
                 .addends = epilogue.addends,
                 .activation = epilogue.activation,
+                .is_piecewise_linear = gemm_core::is_piecewise_linear(epilogue.activation),
                 .slope = epilogue.activation == Activation::relu         ? 0.f
                          : epilogue.activation == Activation::leaky_relu ? epilogue.slope
                                                                          : 1.f};
@@ -181,11 +188,18 @@ void apply_rows(const base::ConstTensorView& input, const RowEpilogue& epilogue,
     is_wide = is_wide && has_chunks(epilogue.addend[a]);
   }
   const std::int64_t channels = output.view.shape[1];
-  visit_rows(input.dtype, output.rounds_to_tf32, is_wide, "elementwise",
-             [&]<class T, class Stored, int kWidth>() {
-               base::cuda::launch(apply_strip<T, Stored, kWidth>, strips(), stream, matrix(input),
-                                  matrix(output.view), p, rows, ChunkShape(channels, kWidth));
-             });
+  visit_rows(
+      input.dtype, output.rounds_to_tf32, is_wide, "elementwise",
+      [&]<class T, class Stored, int kWidth>() {
+        const auto launch = [&](auto kernel, int streams_bytes) {
+          base::cuda::launch(kernel, strips(streams_bytes), stream, matrix(input),
+                             matrix(output.view), p, rows, ChunkShape(channels, kWidth));
+        };
+        if (epilogue.addends > 0)
+          launch(apply_strip<T, Stored, kWidth, true>, RowStreams<T, kWidth, 2>::kSharedBytes);
+        else
+          launch(apply_strip<T, Stored, kWidth, false>, RowStreams<T, kWidth, 1>::kSharedBytes);
+      });
 }
 
 std::int64_t sum_scratch(std::int64_t channels) { return std::int64_t{kSumStrips} * 2 * channels; }
@@ -196,7 +210,8 @@ void find_moments(const base::ConstTensorView& input, const NormVectors& norm, c
   if (norm.running_mean == nullptr) {
     visit_rows(input.dtype, false, has_chunks(input), "batch_norm",
                [&]<class T, class Stored, int kWidth>() {
-                 base::cuda::launch(strip_moments<T, kWidth>, strips_of_sums(), stream,
+                 base::cuda::launch(strip_moments<T, kWidth>,
+                                    strips_of_sums<RowStreams<T, kWidth, 1>>(kWidth), stream,
                                     matrix(input), rows, ChunkShape(channels, kWidth), scratch);
                });
   }

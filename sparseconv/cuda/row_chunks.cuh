@@ -10,25 +10,36 @@ namespace sparseconv::cuda {
 // `kWidth` neighbouring values, 8 where they start at a multiple of 16 bytes, else 1.
 template <class T, int kWidth>
 struct Chunk {
+  // 16 bytes or 32.
+  template <int kPieces>
+  static __device__ __forceinline__ void unpack(const uint4 (&raw)[kPieces], float (&v)[kWidth]) {
+#pragma unroll
+    for (int p = 0; p < kPieces; ++p) {
+      const std::uint32_t words[4] = {raw[p].x, raw[p].y, raw[p].z, raw[p].w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if constexpr (sizeof(T) == 4) {
+          v[4 * p + i] = __uint_as_float(words[i]);
+        } else {
+          const float2 two = DeviceElement<T>::unpack(words[i]);
+          v[2 * i] = two.x;
+          v[2 * i + 1] = two.y;
+        }
+      }
+    }
+  }
   static __device__ __forceinline__ void load(const void* data, std::int64_t at,
                                               float (&v)[kWidth]) {
     if constexpr (kWidth == 1) {
       v[0] = DeviceElement<T>::load(data, at);
-    } else if constexpr (sizeof(T) == 4) {
-      const auto* from = reinterpret_cast<const float4*>(static_cast<const float*>(data) + at);
-      const float4 a = from[0], b = from[1];
-      v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
-      v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
     } else {
-      const uint4 raw =
-          *reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(data) + at);
-      const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+      constexpr int kPieces = kWidth * static_cast<int>(sizeof(T)) / 16;
+      uint4 raw[kPieces];
+      const auto* from = reinterpret_cast<const uint4*>(static_cast<const std::uint8_t*>(data) +
+                                                        at * static_cast<int>(sizeof(T)));
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float2 two = DeviceElement<T>::unpack(words[i]);
-        v[2 * i] = two.x;
-        v[2 * i + 1] = two.y;
-      }
+      for (int p = 0; p < kPieces; ++p) raw[p] = from[p];
+      unpack(raw, v);
     }
   }
   static __device__ __forceinline__ void store(void* data, std::int64_t at,

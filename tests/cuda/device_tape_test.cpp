@@ -314,11 +314,75 @@ TEST(DeviceGradient, OfANetworkIsNearTheCpusAndTheSameBitsEveryTime) {
   }
 }
 
-TEST(DeviceGradient, NamesWhatItLacks) {
+// Shares of points are added by atomics: as whole numbers, so in any order.
+TEST(DeviceGradient, OfDevoxelizeFromACoarserLevelEqualsTheCpusAndHasTheSameBitsEveryTime) {
+  REQUIRE_DEVICE();
+  for (const char* mode : {"nearest", "trilinear"}) {
+    SCOPED_TRACE(mode);
+    Model model = test_support::random_model(
+        base::concat(
+            R"({"name":"d","op":"conv","inputs":["input"],"kernel":2,"stride":2,"out_channels":6},
+               {"name":"dd","op":"conv","inputs":["d"],"kernel":3,"stride":2,"padding":1,"out_channels":8},
+               {"name":"p","op":"devoxelize","inputs":["d"],"mode":")",
+            mode, R"("},{"name":"pp","op":"devoxelize","inputs":["dd"],"mode":")", mode,
+            R"("},{"name":"r","op":"devoxelize","inputs":["d"]},
+               {"name":"cat","op":"concat","inputs":["p","pp","r"]},
+               {"name":"out","op":"linear","inputs":["cat"],"out_channels":5})"),
+        3);
+    validate(model);
+    for (const bool is_shuffled : {false, true}) {
+      SCOPED_TRACE(is_shuffled ? "shuffled" : "sorted");
+      auto spec = test_support::small_cloud(3);
+      spec.shuffled = is_shuffled;
+      const auto input = test_support::random_tensor(spec);
+      for (const DType dtype : {DType::f32, DType::f16}) {
+        const TapeOptions options{.input_gradient = true, .dtype = dtype};
+        std::vector<std::vector<float>> seeds;
+        const Pass expected = run_on_cpu(model, options, input, seeds);
+        DeviceTape tape(model, options, 0);
+        const Pass got = run_on_device(tape, options, input, seeds);
+        expect_equal(model, tape.plan(), got, expected, tolerance(dtype));
+        for (int repeat = 0; repeat < 5; ++repeat) {
+          const Pass again = run_on_device(tape, options, input, seeds);
+          EXPECT_EQ(again.gradients, got.gradients);
+          EXPECT_EQ(again.input_gradient, got.input_gradient);
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceGradient, OfDevoxelizeIsNotFiniteWhereAGradientIsNot) {
   REQUIRE_DEVICE();
   Model model = test_support::model_of(
       R"({"name":"d","op":"sum_pool","inputs":["input"],"kernel":2},
-         {"name":"out","op":"devoxelize","inputs":["d"],"mode":"trilinear"})",
+         {"name":"out","op":"devoxelize","inputs":["d"]})",
+      3);
+  validate(model);
+  const auto input = test_support::random_tensor(test_support::small_cloud(3));
+  const TapeOptions options{.input_gradient = true};
+  std::vector<std::vector<float>> seeds;
+  (void)run_on_cpu(model, options, input, seeds);
+  seeds[0][7] = HUGE_VALF;
+  DeviceTape tape(model, options, 0);
+  const Pass got = run_on_device(tape, options, input, seeds);
+  // No window of the pool covers the last voxels of an axis of odd length.
+  std::size_t nans = 0;
+  for (const float g : got.input_gradient) {
+    ASSERT_TRUE(std::isnan(g) || g == 0) << g;
+    nans += std::isnan(g) ? 1 : 0;
+  }
+  EXPECT_GT(nans, got.input_gradient.size() / 2);
+}
+
+TEST(DeviceGradient, NamesWhatItLacks) {
+  REQUIRE_DEVICE();
+  Model model = test_support::random_model(
+      R"({"name":"l","op":"linear","inputs":["input"],"out_channels":3},
+         {"name":"n","op":"batch_norm","inputs":["l"]},
+         {"name":"a","op":"relu","inputs":["input"]},{"name":"b","op":"sigmoid","inputs":["input"]},
+         {"name":"c","op":"sigmoid","inputs":["a"]},{"name":"d","op":"relu","inputs":["c"]},
+         {"name":"out","op":"add","inputs":["n","a","b","c","d"]})",
       3);
   validate(model);
   DeviceTape tape(model, {}, 0);

@@ -70,12 +70,20 @@ __global__ void __launch_bounds__(kSumThreads)
         p.pieces +
         (static_cast<std::int64_t>(block) * (p.workers + p.pairs.taps) + first + tap) * size +
         row % tile_m * tile_n + column % tile_n;
-    for (int w = first; w <= last; ++w, from += size) {
-      const float4 four = *reinterpret_cast<const float4*>(from);
-      sum[0] += four.x;
-      sum[1] += four.y;
-      sum[2] += four.z;
-      sum[3] += four.w;
+    // A few pieces at a time, so that their loads are under way together.
+    constexpr int kTogether = 4;
+    for (int w = first; w <= last; w += kTogether, from += kTogether * size) {
+      float4 piece[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+        piece[i] = w + i <= last ? *reinterpret_cast<const float4*>(from + i * size) : float4{};
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        sum[0] += piece[i].x;
+        sum[1] += piece[i].y;
+        sum[2] += piece[i].z;
+        sum[3] += piece[i].w;
+      }
     }
   }
   float* const out =

@@ -31,8 +31,12 @@ inline void seed(sparseconv::training::Tape& tape) {
     const base::TensorView to = tape.output_gradient(i);
     for (std::int64_t row = 0; row < to.shape[0]; ++row) {
       for (std::int64_t c = 0; c < to.shape[1]; ++c) {
+        // Points have a number, but no coordinates.
+        const auto number = static_cast<std::int32_t>(row);
         to.as<float>()[row * to.stride[0] + c] +=
-            factor_of(coordinates->coords()[static_cast<std::size_t>(row)], c);
+            factor_of(coordinates ? coordinates->coords()[static_cast<std::size_t>(row)]
+                                  : sparseconv::Coord{0, number, 0, 0},
+                      c);
       }
     }
   }

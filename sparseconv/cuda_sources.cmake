@@ -19,6 +19,7 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/lovasz_kernels.cu
   cuda/magnitudes.cu
   cuda/move_gradients.cu
+  cuda/narrow_check.cpp
   cuda/narrow_plan.cpp
   cuda/norm_gradients.cu
   cuda/norm_kernels.cu

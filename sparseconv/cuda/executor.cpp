@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "sparseconv/cuda/frame_runner.hpp"
+#include "sparseconv/cuda/narrow_check.hpp"
 
 namespace sparseconv {
 namespace {
@@ -99,8 +100,8 @@ class CudaExecutor : public Executor {
   mutable Runners idle_, idle_large_;
 };
 
-// 8-bit inference: the first frame that has rows runs twice, in f16 to learn the magnitudes of all
-// values, then as all later ones will.
+// 8-bit inference: the first frame that has rows runs in f16 to learn the magnitudes of all values,
+// then in 8 bits beside those results, which must be close (check_narrow), then as all later ones.
 class NarrowExecutor final : public Executor {
  public:
   NarrowExecutor(const Plan& plan, const ExecutorOptions& options)
@@ -110,39 +111,46 @@ class NarrowExecutor final : public Executor {
         wide_(std::make_unique<CudaExecutor>(plan_, options)) {}
 
   void run(const FrameInput& input, FrameOutput& output) const override {
-    executor_for([&](const Executor& wide) {
-      FrameOutput ignored;
-      wide.run(input, ignored);
+    executor_for([&](const Executor& executor, FrameOutput& first) {
+      executor.run(input, first);
       return true;
     }).run(input, output);
   }
 
   bool run_clouds(std::span<const io::Cloud* const> clouds, FrameOutput& output,
                   CloudVoxels& voxels) const override {
-    return executor_for([&](const Executor& wide) {
-             FrameOutput ignored;
-             CloudVoxels ignored_voxels;
-             return wide.run_clouds(clouds, ignored, ignored_voxels);
+    return executor_for([&](const Executor& executor, FrameOutput& first) {
+             CloudVoxels ignored;
+             return executor.run_clouds(clouds, first, ignored);
            })
         .run_clouds(clouds, output, voxels);
   }
 
  private:
-  // The one in 8 bits; that in f16 where `measure` ran nothing or a frame of zeros.
-  template <class Measure>
-  const Executor& executor_for(const Measure& measure) const {
+  // The one in 8 bits; that in f16 where `run_first` ran nothing or a frame of zeros.
+  template <class RunFirst>
+  const Executor& executor_for(const RunFirst& run_first) const {
     if (const Executor* ready = ready_.load()) return *ready;
     const std::lock_guard lock(calibration_->mutex);
     if (const Executor* ready = ready_.load()) return *ready;
     const base::cuda::DeviceGuard device(options_.device.index);
-    if (calibration_->largest.empty()) {
-      if (!measure(*wide_)) return *wide_;
-      auto largest = wide_->largest_magnitudes();
+    FrameOutput wanted;
+    std::vector<float> largest = calibration_->largest;
+    const bool is_first = largest.empty();
+    if (is_first) {
+      if (!run_first(*wide_, wanted)) return *wide_;
+      largest = wide_->largest_magnitudes();
       if (*std::max_element(largest.begin(), largest.end()) == 0) return *wide_;
-      calibration_->largest = std::move(largest);
     }
     wide_->forget_idle();
-    narrow_ = std::make_unique<CudaExecutor>(plan_, options_, calibration_->largest);
+    auto narrow = std::make_unique<CudaExecutor>(plan_, options_, largest);
+    if (is_first) {
+      FrameOutput got;
+      if (!run_first(*narrow, got)) return *wide_;
+      cuda::check_narrow(wanted, got, base::name(options_.dtype));
+      calibration_->largest = std::move(largest);
+    }
+    narrow_ = std::move(narrow);
     ready_.store(narrow_.get());
     return *narrow_;
   }

@@ -9,6 +9,7 @@
 
 #include "io/simulator.hpp"
 #include "sparseconv/architectures.hpp"
+#include "sparseconv/cuda/narrow_check.hpp"
 #include "sparseconv/cuda/narrow_plan.hpp"
 #include "sparseconv/cuda/shortcut_plan.hpp"
 #include "sparseconv/engine.hpp"
@@ -269,6 +270,60 @@ TEST(NarrowExecutor, NetworksStayCloseToTheCpus) {
       expect_close(output, expected, std::string(name) + ' ' + std::string(base::name(dtype)));
     }
   }
+}
+
+// Never a wrong result: networks whose values 8 bits do not carry are refused.
+TEST(NarrowExecutor, IsCloseOrRefuses) {
+  REQUIRE_HOPPER();
+  for (const char* name : {"minkunet18", "spunet"}) {
+    const Plan plan = make_plan(network(name));
+    const SparseTensor input = scan(6000, 17, false);
+    FrameOutput expected;
+    make_cpu_executor(plan, kCpu)->run({.voxels = input}, expected);
+    for (const DType dtype : {DType::e4m3, DType::i8}) {
+      const auto executor = make_cuda_executor(plan, cuda(dtype));
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        FrameOutput output;
+        try {
+          executor->run({.voxels = input}, output);
+        } catch (const base::Error& error) {
+          EXPECT_NE(std::string(error.what()).find("does not survive 8 bits"), std::string::npos)
+              << error.what();
+          continue;
+        }
+        EXPECT_LE(
+            relative_error(output.outputs[0].sparse.features, expected.outputs[0].sparse.features),
+            0.6)
+            << name;
+      }
+    }
+  }
+}
+
+TEST(NarrowCheck, RefusesWhatIsFarOff) {
+  const auto frame = [](std::vector<float> values, std::vector<std::uint16_t> classes) {
+    FrameOutput output;
+    output.outputs.resize(1);
+    output.outputs[0].node = "head";
+    auto& features = output.outputs[0].sparse.features;
+    features = base::Tensor::empty({static_cast<std::int64_t>(values.size()), 1}, DType::f32);
+    std::copy(values.begin(), values.end(), features.data<float>());
+    output.classes = std::move(classes);
+    return output;
+  };
+  const float nan = std::nanf("");
+  const FrameOutput wide = frame({3, -4, 0}, {0, 1, 2, kNoClass});
+  EXPECT_NO_THROW(cuda::check_narrow(wide, frame({3, -4, 2.4f}, {0, 1, 2, kNoClass}), "int8"));
+  EXPECT_THROW(cuda::check_narrow(wide, frame({3, -4, 2.6f}, {0, 1, 2, kNoClass}), "int8"),
+               base::Error);
+  EXPECT_THROW(cuda::check_narrow(wide, frame({0, 0, 0}, {0, 1, 2, kNoClass}), "int8"),
+               base::Error);
+  EXPECT_THROW(cuda::check_narrow(wide, frame({3, -4, nan}, {0, 1, 2, kNoClass}), "int8"),
+               base::Error);
+  EXPECT_THROW(cuda::check_narrow(wide, frame({3, -4, 0}, {0, 1, 1, kNoClass}), "int8"),
+               base::Error);
+  const FrameOutput nothing = frame({0, 0, 0}, {kNoClass, kNoClass, kNoClass, kNoClass});
+  EXPECT_NO_THROW(cuda::check_narrow(nothing, frame({1, 2, 3}, {0, 0, 0, 0}), "int8"));
 }
 
 // The first frame with rows sets the scales; frames of zeros and empty ones run without.

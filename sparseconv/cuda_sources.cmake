@@ -12,6 +12,7 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/frame_maps.cu
   cuda/frame_copies.cpp
   cuda/frame_prepare.cpp
+  cuda/frame_spec.cpp
   cuda/frame_runner.cpp
   cuda/frame_steps.cpp
   cuda/layer_choice.cpp

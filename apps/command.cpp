@@ -25,6 +25,16 @@ std::string list_of_commands(const std::vector<Command>& commands, std::string_v
   return text;
 }
 
+// The first example of each.
+std::string examples_of(const std::vector<Command>& commands, std::string_view prefix) {
+  std::string text;
+  for (const Command& command : commands) {
+    if (!command.name.starts_with(prefix)) continue;
+    text += command.examples.substr(0, command.examples.find('\n')) + '\n';
+  }
+  return text;
+}
+
 std::string general_help(const std::vector<Command>& commands) {
   return fmt::format(
       "Sparse convolution on point clouds: from scans to voxels, labels and pictures.\n\n"
@@ -105,7 +115,8 @@ int unknown_command(const std::vector<Command>& commands, const std::vector<std:
   const std::string members = list_of_commands(commands, group);
   const bool asks_help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
   if (!members.empty() && asks_help) {
-    print_text("usage: sparseconv " + group + "WHAT ... [options]\n\n" + members);
+    print_text("usage: sparseconv " + group + "WHAT ... [options]\n\n" + members + "\nExamples:\n" +
+               examples_of(commands, group));
     return kDone;
   }
   if (!members.empty()) {

@@ -6,9 +6,21 @@ using namespace command_line;
 
 namespace {
 
-const std::vector<std::vector<std::string>> kCommands{
-    {"info"}, {"convert"},        {"voxelize"},         {"model", "init"}, {"model", "info"},
-    {"run"},  {"bench", "layer"}, {"bench", "network"}, {"bench", "map"},  {"bench", "gemm"}};
+const std::vector<std::vector<std::string>> kCommands{{"info"},
+                                                      {"convert"},
+                                                      {"simulate"},
+                                                      {"voxelize"},
+                                                      {"model", "init"},
+                                                      {"model", "info"},
+                                                      {"model", "edit"},
+                                                      {"run"},
+                                                      {"train"},
+                                                      {"eval"},
+                                                      {"render"},
+                                                      {"bench", "layer"},
+                                                      {"bench", "network"},
+                                                      {"bench", "map"},
+                                                      {"bench", "gemm"}};
 
 TEST(Usage, EveryCommandShowsExamplesInItsHelp) {
   const ProgramRun general = run_cli({"--help"});
@@ -22,6 +34,19 @@ TEST(Usage, EveryCommandShowsExamplesInItsHelp) {
     EXPECT_EQ(help.exit_code, 0) << name;
     EXPECT_EQ(help.err, "") << name;
     EXPECT_TRUE(contains(help.out, "Examples:\n  " + name)) << help.out;
+  }
+}
+
+TEST(Usage, GroupsOfCommandsShowAnExampleOfEachInTheirHelp) {
+  for (const auto& words : kCommands) {
+    if (words.size() < 2) continue;
+    const ProgramRun help = run_cli({words[0], "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_EQ(help.err, "");
+    const auto examples = help.out.find("Examples:\n");
+    ASSERT_NE(examples, std::string::npos) << help.out;
+    EXPECT_TRUE(contains(help.out.substr(examples), "  sparseconv " + words[0] + ' ' + words[1]))
+        << help.out;
   }
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "benchmarks/support/dense_problem.cuh"
-#include "gemm_core/device/cuda/conv.hpp"
-#include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/conv/conv.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "gemm_core/base/convert.hpp"
-#include "gemm_core/device/cuda/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "tests/cuda/host_map.hpp"
 
 namespace {

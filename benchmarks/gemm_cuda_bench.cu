@@ -14,7 +14,7 @@
 
 #include "benchmarks/peers/cublas.hpp"
 #include "benchmarks/support/dense_problem.cuh"
-#include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
 
 namespace {
 

@@ -12,9 +12,9 @@
 
 #include "benchmarks/peers/cublas.hpp"
 #include "benchmarks/support/dense_problem.cuh"
-#include "gemm_core/device/cuda/gather_gemm.hpp"
-#include "gemm_core/device/cuda/gemm.hpp"
-#include "gemm_core/device/cuda/visitor_gemm.hpp"
+#include "gemm_core/device/cuda/gather/gather_gemm.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
+#include "gemm_core/device/cuda/visitor/visitor_gemm.hpp"
 
 namespace {
 

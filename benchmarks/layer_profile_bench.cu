@@ -17,7 +17,7 @@
 #include <sstream>
 #include <string>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "tests/cuda/host_map.hpp"
 
 namespace {

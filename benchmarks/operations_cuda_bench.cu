@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "benchmarks/support/dense_problem.cuh"
-#include "gemm_core/device/cuda/contraction.hpp"
-#include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/contraction/contraction.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
 #include "gemm_core/device/cuda/reduction.hpp"
-#include "gemm_core/device/cuda/sparse_gemm.hpp"
+#include "gemm_core/device/cuda/sparse/sparse_gemm.hpp"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "sparseconv/architectures.hpp"
-#include "sparseconv/cuda/device_tape.hpp"
+#include "sparseconv/cuda/training/device_tape.hpp"
 #include "sparseconv/executor.hpp"
 #include "sparseconv/training/trainer.hpp"
 #include "tests/cuda/host_map.hpp"

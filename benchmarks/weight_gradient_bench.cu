@@ -11,9 +11,9 @@
 #include <random>
 #include <string>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
-#include "gemm_core/device/cuda/pair_lists.hpp"
-#include "gemm_core/device/cuda/weight_gradient.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/pair_lists.hpp"
+#include "gemm_core/device/cuda/gather/weight_gradient.hpp"
 #include "tests/cuda/host_map.hpp"
 
 namespace {

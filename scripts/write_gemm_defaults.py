@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the table of default kernels from what `sparseconv bench gemm --device cuda --tune FILE` measured.
 
-    scripts/write_gemm_defaults.py FILE... > gemm_core/device/cuda/gemm_defaults_h200.cpp
+    scripts/write_gemm_defaults.py FILE... > gemm_core/device/cuda/gemm/gemm_defaults_h200.cpp
 
 A product takes its sums whole unless it is asked to cut them, so problems whose fastest configuration cuts them are left
 to the cost model. The last file wins where two name a problem.
@@ -15,7 +15,7 @@ HEAD = '''// The fastest kernels on an H200, as `sparseconv bench gemm --device 
 #include <array>
 #include <string_view>
 
-#include "gemm_core/device/cuda/gemm_tuning.hpp"
+#include "gemm_core/device/cuda/gemm/gemm_tuning.hpp"
 
 namespace gemm_core::cuda {
 namespace {

@@ -1,34 +1,34 @@
 set(SPARSECONV_CUDA_SOURCES
   cuda/device_plan.cpp
-  cuda/device_tape.cpp
-  cuda/device_tape_backward.cpp
-  cuda/device_tape_forward.cpp
-  cuda/device_tape_frame.cpp
   cuda/device_timing.cpp
-  cuda/device_trainer.cpp
-  cuda/device_voxelize.cpp
   cuda/executor.cpp
-  cuda/frame_layout.cpp
-  cuda/frame_maps.cu
   cuda/frame_copies.cpp
   cuda/frame_prepare.cpp
-  cuda/frame_spec.cpp
   cuda/frame_runner.cpp
   cuda/frame_steps.cpp
   cuda/layer_choice.cpp
-  cuda/loss_kernels.cu
-  cuda/lovasz_kernels.cu
   cuda/magnitudes.cu
-  cuda/move_gradients.cu
   cuda/narrow_check.cpp
   cuda/narrow_plan.cpp
-  cuda/norm_gradients.cu
-  cuda/norm_kernels.cu
   cuda/plan_sets.cpp
-  cuda/product_tables.cpp
   cuda/point_kernels.cu
+  cuda/product_tables.cpp
   cuda/shortcut_plan.cpp
   cuda/step_kernels.cu
-  cuda/update_kernels.cu
-  cuda/voxel_layout.cpp
-  cuda/voxelizer.cu)
+  cuda/maps/frame_layout.cpp
+  cuda/maps/frame_maps.cu
+  cuda/maps/frame_spec.cpp
+  cuda/training/device_tape.cpp
+  cuda/training/device_tape_backward.cpp
+  cuda/training/device_tape_forward.cpp
+  cuda/training/device_tape_frame.cpp
+  cuda/training/device_trainer.cpp
+  cuda/training/loss_kernels.cu
+  cuda/training/lovasz_kernels.cu
+  cuda/training/move_gradients.cu
+  cuda/training/norm_gradients.cu
+  cuda/training/norm_kernels.cu
+  cuda/training/update_kernels.cu
+  cuda/voxels/device_voxelize.cpp
+  cuda/voxels/voxel_layout.cpp
+  cuda/voxels/voxelizer.cu)

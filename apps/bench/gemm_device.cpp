@@ -8,7 +8,7 @@
 
 #include "benchmarks/peers/cublas.hpp"
 #include "gemm_core/base/cuda/resources.hpp"
-#include "gemm_core/device/cuda/gemm_tuning.hpp"
+#include "gemm_core/device/cuda/gemm/gemm_tuning.hpp"
 
 namespace apps {
 namespace {

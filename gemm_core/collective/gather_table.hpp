@@ -1,6 +1,6 @@
 // A kernel map in the order the GPU's gather kernels walk it. Everything here is a device pointer;
 // the struct is trivially copyable and travels as a kernel argument. Who owns the memory:
-// sparseconv/cuda/device_map.cuh.
+// sparseconv/cuda/maps/device_map.cuh.
 //
 // Words: a *slot* is one place of the walk: one output row (or padding). Slots are grouped by 64
 // and rows are assigned to slots so that the rows of a group have nearly the same set of taps

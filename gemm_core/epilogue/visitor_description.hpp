@@ -3,7 +3,8 @@
 //
 //   auto root = linear_combination_row_bias_activation(...);   // visitor_aliases.hpp
 //   VisitorEpilogue on_cpu(root);
-//   RuntimeGraph on_cuda = describe(root);                     // device/cuda/visitor_gemm.hpp
+//   RuntimeGraph on_cuda = describe(root);                     //
+//   device/cuda/visitor/visitor_gemm.hpp
 //
 // Nodes that hold functions of the caller's own (ComputeWith) have no run-time form.
 #pragma once

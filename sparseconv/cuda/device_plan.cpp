@@ -7,7 +7,7 @@
 
 #include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/shortcut_plan.hpp"
-#include "sparseconv/cuda/voxel_steps.cuh"
+#include "sparseconv/cuda/voxels/voxel_steps.cuh"
 
 namespace sparseconv::cuda {
 namespace {

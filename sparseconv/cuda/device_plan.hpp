@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "sparseconv/cuda/narrow_plan.hpp"
 #include "sparseconv/executor.hpp"
 

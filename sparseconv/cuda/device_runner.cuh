@@ -7,9 +7,9 @@
 
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/base/cuda/resources.hpp"
-#include "sparseconv/cuda/coordinate_steps.cuh"
-#include "sparseconv/cuda/counted_order.cuh"
-#include "sparseconv/cuda/radix_sort.cuh"
+#include "sparseconv/cuda/maps/coordinate_steps.cuh"
+#include "sparseconv/cuda/maps/counted_order.cuh"
+#include "sparseconv/cuda/maps/radix_sort.cuh"
 
 namespace sparseconv::cuda {
 

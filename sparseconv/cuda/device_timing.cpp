@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <random>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
-#include "gemm_core/device/cuda/tile_schedule.hpp"
-#include "sparseconv/cuda/frame_maps.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/tile_schedule.hpp"
+#include "sparseconv/cuda/maps/frame_maps.hpp"
 #include "sparseconv/cuda/room.hpp"
-#include "sparseconv/cuda/voxelizer.hpp"
+#include "sparseconv/cuda/voxels/voxelizer.hpp"
 
 namespace sparseconv {
 namespace {

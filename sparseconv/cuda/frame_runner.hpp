@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "sparseconv/cuda/device_plan.hpp"
-#include "sparseconv/cuda/frame_maps.hpp"
+#include "sparseconv/cuda/maps/frame_maps.hpp"
 #include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/point_kernels.hpp"
 #include "sparseconv/cuda/product_tables.hpp"
 #include "sparseconv/cuda/step_kernels.hpp"
-#include "sparseconv/cuda/voxelizer.hpp"
+#include "sparseconv/cuda/voxels/voxelizer.hpp"
 
 namespace sparseconv::cuda {
 

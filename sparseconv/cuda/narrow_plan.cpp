@@ -4,7 +4,7 @@
 
 #include "gemm_core/atom/activation.hpp"
 #include "gemm_core/collective/gather_table.hpp"
-#include "gemm_core/device/cuda/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
 
 namespace sparseconv::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "sparseconv/cuda/frame_maps.hpp"
+#include "sparseconv/cuda/maps/frame_maps.hpp"
 #include "sparseconv/plan.hpp"
 
 namespace sparseconv::cuda {

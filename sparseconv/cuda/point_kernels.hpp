@@ -1,6 +1,6 @@
 // From voxels to points on the device: devoxelize, and labels.
 #pragma once
-#include "sparseconv/cuda/block_table.cuh"
+#include "sparseconv/cuda/maps/block_table.cuh"
 #include "sparseconv/cuda/step_kernels.hpp"
 
 namespace sparseconv::cuda {

@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
-#include "gemm_core/device/cuda/tile_schedule.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/tile_schedule.hpp"
 #include "sparseconv/cuda/step_kernels.hpp"
 
 namespace sparseconv::cuda {

@@ -11,7 +11,7 @@
 #include "gemm_core/collective/gather_table.hpp"
 #include "gemm_core/epilogue/epilogue.hpp"
 #include "sparseconv/coord.hpp"
-#include "sparseconv/cuda/merge_steps.cuh"
+#include "sparseconv/cuda/maps/merge_steps.cuh"
 #include "sparseconv/plan.hpp"
 
 namespace sparseconv::cuda {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "gemm_core/base/cuda/resources.hpp"
-#include "gemm_core/device/cuda/contraction.hpp"
+#include "gemm_core/device/cuda/contraction/contraction.hpp"
 #include "tests/cuda/require_device.hpp"
 #include "tests/gemm_core/gemm_case.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "tests/cuda/host_map.hpp"
 
 namespace cuda_tests {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "gemm_core/base/cuda/resources.hpp"
-#include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
 #include "tests/gemm_core/gemm_case.hpp"
 
 namespace cuda_tests {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "gemm_core/base/cuda/resources.hpp"
-#include "gemm_core/device/cuda/conv.hpp"
+#include "gemm_core/device/cuda/conv/conv.hpp"
 #include "tests/gemm_core/conv_oracle.hpp"
 
 namespace conv_case {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "gemm_core/device/cuda/conv_instances.hpp"
+#include "gemm_core/device/cuda/conv/conv_instances.hpp"
 #include "tests/cuda/dense_conv_case.hpp"
 #include "tests/cuda/require_device.hpp"
 

@@ -1,5 +1,5 @@
 // Gradients on the device against the CPU's, op by op and for whole networks.
-#include "sparseconv/cuda/device_tape.hpp"
+#include "sparseconv/cuda/training/device_tape.hpp"
 
 #include <gtest/gtest.h>
 

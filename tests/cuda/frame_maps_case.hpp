@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "sparseconv/cuda/frame_maps.hpp"
+#include "sparseconv/cuda/maps/frame_maps.hpp"
 
 namespace cuda_tests {
 

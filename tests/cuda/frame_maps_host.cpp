@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sparseconv/cuda/frame_build.cuh"
+#include "sparseconv/cuda/maps/frame_build.cuh"
 #include "tests/cuda/frame_maps_case.hpp"
 #include "tests/cuda/host_runner.hpp"
 

@@ -1,7 +1,7 @@
 // Products with gathered A and scattered D on the device against loops; operands are small
 // integers, so that results are exact.
-#include "gemm_core/device/cuda/gather_gemm.hpp"
-#include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/gather/gather_gemm.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
 #include "tests/cuda/require_device.hpp"
 #include "tests/cuda/visitor_case.hpp"
 

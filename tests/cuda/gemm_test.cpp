@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "gemm_core/device/cuda/dense_instances.hpp"
-#include "gemm_core/device/cuda/gemm_tuning.hpp"
+#include "gemm_core/device/cuda/gemm/dense_instances.hpp"
+#include "gemm_core/device/cuda/gemm/gemm_tuning.hpp"
 #include "gemm_core/kernel/stream_k.hpp"
 #include "tests/cuda/dense_case.hpp"
 #include "tests/cuda/require_device.hpp"

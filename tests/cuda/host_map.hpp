@@ -9,7 +9,7 @@
 
 #include "gemm_core/base/cuda/resources.hpp"
 #include "gemm_core/collective/gather_table.hpp"
-#include "gemm_core/device/cuda/tile_schedule.hpp"
+#include "gemm_core/device/cuda/gather/tile_schedule.hpp"
 
 namespace cuda_tests {
 

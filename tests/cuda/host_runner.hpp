@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "gemm_core/base/error.hpp"
-#include "sparseconv/cuda/coordinate_steps.cuh"
-#include "sparseconv/cuda/order_steps.cuh"
+#include "sparseconv/cuda/maps/coordinate_steps.cuh"
+#include "sparseconv/cuda/maps/order_steps.cuh"
 
 namespace cuda_tests {
 

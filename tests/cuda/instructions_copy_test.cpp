@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "gemm_core/device/cuda/im2col_map.hpp"
+#include "gemm_core/device/cuda/conv/im2col_map.hpp"
 #include "gemm_core/device/cuda/tensor_map.hpp"
 #include "tests/cuda/instructions.hpp"
 #include "tests/cuda/on_device.hpp"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "gemm_core/base/cuda/resources.hpp"
-#include "sparseconv/cuda/loss_kernels.hpp"
-#include "sparseconv/cuda/lovasz_kernels.hpp"
+#include "sparseconv/cuda/training/loss_kernels.hpp"
+#include "sparseconv/cuda/training/lovasz_kernels.hpp"
 #include "sparseconv/training/losses.hpp"
 #include "sparseconv/training/random.hpp"
 #include "tests/cuda/require_device.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "gemm_core/device/cuda/mixed_instances.hpp"
+#include "gemm_core/device/cuda/mixed/mixed_instances.hpp"
 #include "tests/cuda/dense_case.hpp"
 #include "tests/cuda/require_device.hpp"
 

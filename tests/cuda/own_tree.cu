@@ -1,6 +1,6 @@
 #include "tests/cuda/own_tree.hpp"
 
-#include "gemm_core/device/cuda/tree_instance.cuh"
+#include "gemm_core/device/cuda/visitor/tree_instance.cuh"
 
 namespace cuda_tests {
 

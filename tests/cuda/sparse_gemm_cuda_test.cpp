@@ -6,7 +6,7 @@
 #include <random>
 
 #include "gemm_core/base/cuda/resources.hpp"
-#include "gemm_core/device/cuda/sparse_gemm.hpp"
+#include "gemm_core/device/cuda/sparse/sparse_gemm.hpp"
 #include "tests/cuda/require_device.hpp"
 #include "tests/gemm_core/gemm_case.hpp"
 

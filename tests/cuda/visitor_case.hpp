@@ -9,7 +9,7 @@
 
 #include "gemm_core/base/convert.hpp"
 #include "gemm_core/base/cuda/resources.hpp"
-#include "gemm_core/device/cuda/visitor_gemm.hpp"
+#include "gemm_core/device/cuda/visitor/visitor_gemm.hpp"
 #include "gemm_core/epilogue/visitor_aliases.hpp"
 #include "gemm_core/epilogue/visitor_description.hpp"
 #include "tests/gemm_core/gemm_case.hpp"

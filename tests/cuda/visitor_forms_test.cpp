@@ -1,5 +1,5 @@
 // Which kernel takes which visitor graph, batches, repeats, and what is refused.
-#include "gemm_core/device/cuda/gemm.hpp"
+#include "gemm_core/device/cuda/gemm/gemm.hpp"
 #include "tests/cuda/own_tree.hpp"
 #include "tests/cuda/require_device.hpp"
 #include "tests/cuda/visitor_case.hpp"

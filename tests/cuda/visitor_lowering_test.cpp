@@ -1,5 +1,5 @@
 // From graphs to the programs that kernels run: arithmetic of the host, which needs no device.
-#include "gemm_core/device/cuda/visitor_lowering.hpp"
+#include "gemm_core/device/cuda/visitor/visitor_lowering.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "gemm_core/base/cuda/resources.hpp"
-#include "sparseconv/cuda/voxel_build.cuh"
+#include "sparseconv/cuda/voxels/voxel_build.cuh"
 #include "tests/cuda/host_runner.hpp"
 
 namespace cuda_tests {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <random>
 
-#include "gemm_core/device/cuda/gather_conv.hpp"
-#include "gemm_core/device/cuda/pack_weights.hpp"
-#include "gemm_core/device/cuda/pair_lists.hpp"
-#include "gemm_core/device/cuda/weight_gradient.hpp"
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
+#include "gemm_core/device/cuda/gather/pack_weights.hpp"
+#include "gemm_core/device/cuda/gather/pair_lists.hpp"
+#include "gemm_core/device/cuda/gather/weight_gradient.hpp"
 #include "tests/cuda/conv_case.hpp"
 #include "tests/cuda/require_device.hpp"
 

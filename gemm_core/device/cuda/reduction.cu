@@ -7,7 +7,7 @@
 
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/collective/cpu_element.hpp"
-#include "gemm_core/device/cuda/dense_checks.hpp"
+#include "gemm_core/device/cuda/gemm/dense_checks.hpp"
 #include "gemm_core/kernel/reduction.cuh"
 
 namespace gemm_core::cuda {

@@ -1,0 +1,19 @@
+// Levels with too few tiles of 128 rows.
+#include "gemm_core/device/cuda/gather/sm90_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const Sm90Instance kE4M3_64x128;
+const Sm90Instance kE4M3_64x128 =
+    sm90_instance<Sm90GatherConfig<base::e4m3_t, Sm90Tile{.m = 64,
+                                                          .n = 128,
+                                                          .span_k = 128,
+                                                          .spans = 1,
+                                                          .stages = 8,
+                                                          .gather_warps = 4,
+                                                          .teams = 4,
+                                                          .blocks_per_sm = 1,
+                                                          .takes_turns = true,
+                                                          .takes_own_rows = true}>>("e4m3_64x128");
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,18 @@
+// Shared memory and the tensor cores are both saturated.
+#include "gemm_core/device/cuda/gather/sm90_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const Sm90Instance kF16_128x256;
+const Sm90Instance kF16_128x256 =
+    sm90_instance<Sm90GatherConfig<base::half_t, Sm90Tile{.m = 128,
+                                                          .n = 256,
+                                                          .span_k = 64,
+                                                          .spans = 1,
+                                                          .stages = 4,
+                                                          .gather_warps = 4,
+                                                          .teams = 1,
+                                                          .blocks_per_sm = 1,
+                                                          .takes_own_rows = true}>>("f16_128x256");
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,18 @@
+// 32 channels: rows of 32 bytes, one product a step; bound by latency.
+#include "gemm_core/device/cuda/gather/sm90_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const Sm90Instance kI8_64x32;
+const Sm90Instance kI8_64x32 =
+    sm90_instance<Sm90GatherConfig<std::int8_t, Sm90Tile{.m = 64,
+                                                         .n = 32,
+                                                         .span_k = 32,
+                                                         .spans = 1,
+                                                         .stages = 6,
+                                                         .gather_warps = 2,
+                                                         .teams = 2,
+                                                         .blocks_per_sm = 6,
+                                                         .releases_early = true}>>("i8_64x32");
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,19 @@
+// Blocks of one SM hide the gathers of one another.
+#include "gemm_core/device/cuda/gather/sm90_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const Sm90Instance kI8_64x64;
+const Sm90Instance kI8_64x64 =
+    sm90_instance<Sm90GatherConfig<std::int8_t, Sm90Tile{.m = 64,
+                                                         .n = 64,
+                                                         .span_k = 64,
+                                                         .spans = 1,
+                                                         .stages = 6,
+                                                         .gather_warps = 2,
+                                                         .teams = 2,
+                                                         .blocks_per_sm = 3,
+                                                         .releases_early = true,
+                                                         .takes_own_rows = true}>>("i8_64x64");
+
+}  // namespace gemm_core::cuda

@@ -1,8 +1,0 @@
-#include "gemm_core/device/cuda/gather_instance.cuh"
-
-namespace gemm_core::cuda {
-
-template void launch_row_gather_gemm<base::half_t>(const Sm90RowGatherParams&, int, int,
-                                                   cudaStream_t);
-
-}  // namespace gemm_core::cuda

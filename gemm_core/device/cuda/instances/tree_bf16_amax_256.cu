@@ -1,8 +1,0 @@
-#include "gemm_core/device/cuda/tree_instance.cuh"
-
-namespace gemm_core::cuda {
-
-template void launch_tree_gemm<base::bf16_t, AmaxTree, TreeTile::shared_256>(
-    const Sm90TreeGemmParams<AmaxTree>&, int, cudaStream_t);
-
-}  // namespace gemm_core::cuda

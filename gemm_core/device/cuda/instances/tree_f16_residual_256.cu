@@ -1,8 +1,0 @@
-#include "gemm_core/device/cuda/tree_instance.cuh"
-
-namespace gemm_core::cuda {
-
-template void launch_tree_gemm<base::half_t, ResidualTree<base::half_t>, TreeTile::shared_256>(
-    const Sm90TreeGemmParams<ResidualTree<base::half_t>>&, int, cudaStream_t);
-
-}  // namespace gemm_core::cuda

@@ -1,0 +1,17 @@
+#include "gemm_core/device/cuda/mixed/mixed_instance.cuh"
+
+namespace gemm_core::cuda {
+
+extern const MixedInstance kMixedBF16W2[3];
+const MixedInstance kMixedBF16W2[3] = {
+    mixed_instance<base::bf16_t, NarrowFormat::bits_2,
+                   Sm90MixedTile{.consumers = 4, .n = 16, .stage_k = 512, .stages = 4}>(
+        "bf16_w2_256x16"),
+    mixed_instance<base::bf16_t, NarrowFormat::bits_2,
+                   Sm90MixedTile{.consumers = 4, .n = 32, .stage_k = 256, .stages = 6}>(
+        "bf16_w2_256x32"),
+    mixed_instance<base::bf16_t, NarrowFormat::bits_2,
+                   Sm90MixedTile{.consumers = 2, .n = 256, .stage_k = 64, .stages = 6}>(
+        "bf16_w2_128x256")};
+
+}  // namespace gemm_core::cuda

@@ -1,0 +1,172 @@
+#include "gemm_core/device/cuda/visitor/visitor_plan.hpp"
+
+#include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/gemm/gemm_lowering.hpp"
+#include "gemm_core/device/cuda/tensor_map.hpp"
+#include "gemm_core/device/cuda/visitor/visitor_lowering.hpp"
+
+namespace gemm_core::cuda {
+namespace {
+
+using base::DType;
+
+std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
+
+const base::cuda::DeviceInfo& current_device() {
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  return base::cuda::device_info(device);
+}
+
+std::optional<CUtensorMap> map_of_residual(const VisitorNode& node, const GemmArguments& g) {
+  if (node.type != g.d.dtype || (g.n > 1 && node.column_stride != 1)) return std::nullopt;
+  const std::int64_t bytes = base::bytes(node.type), line = ceil_div(g.n * bytes, 16) * 16;
+  const std::int64_t batch = node.batch_stride != 0 ? g.batch : 1;
+  TensorMapDesc desc{.data = node.data, .element = node.type, .inner = g.n, .rows = g.m};
+  desc.batch = batch;
+  desc.row_stride = g.m > 1 ? node.row_stride * bytes : line;
+  desc.batch_stride = batch > 1 ? node.batch_stride * bytes : line * g.m;
+  desc.box_inner = static_cast<int>(128 / bytes);
+  desc.box_rows = 64;
+  return make_tensor_map(desc);
+}
+
+void set_bias(BiasTree::Params& to, const CommonEpilogue& c) {
+  to.node = {c.activation, c.parameters};
+  DeviceScaleShift::Params& scale_shift = to.children.first.node;
+  if (c.scale != nullptr) {
+    scale_shift.scale = static_cast<const float*>(c.scale->data);
+    scale_shift.scale_batch_stride = c.scale->batch_stride;
+  }
+  if (c.shift != nullptr) {
+    scale_shift.shift = static_cast<const float*>(c.shift->data);
+    scale_shift.shift_batch_stride = c.shift->batch_stride;
+  }
+  scale_shift.alpha = c.alpha.value;
+  scale_shift.alpha_pointer = c.alpha.pointer;
+  scale_shift.alpha_batch_stride = c.alpha.batch_stride;
+}
+
+template <class Tree>
+bool set_residual(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
+                  const CommonEpilogue& c, const CUtensorMap& map, std::uint32_t warps) {
+  auto& params =
+      plan.tree.emplace<Sm90TreeGemmParams<Tree>>(tree_params<Tree>(g, problem, plan.tile));
+  params.aux = map;
+  params.batch_step_aux = c.residual->batch_stride != 0 ? 1 : 0;
+  set_bias(params.tree.children.first.children.first, c);
+  params.tree.node = {c.amax, nullptr, warps};
+  return true;
+}
+
+// Long sums hide nothing behind the tree of another tile, but need fewer loads in larger tiles.
+TreeTile tile_of(const GemmArguments& g, VisitorPath path) {
+  constexpr std::int64_t kLong = 2048;
+  if (path == VisitorPath::compiled_128 || path == VisitorPath::interpreted)
+    return TreeTile::in_turn_128;
+  return path == VisitorPath::compiled_256 || g.k >= kLong ? TreeTile::shared_256
+                                                           : TreeTile::in_turn_128;
+}
+
+// A compiled tree for the program, if there is one.
+bool plan_common(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
+                 const VisitorProgram& program, std::uint32_t warps) {
+  const char* const suffix = plan.tile == TreeTile::in_turn_128 ? "_128x128" : "_128x256";
+  const auto c = common_epilogue_of(program, g.batch);
+  if (!c || !DeviceActivation::takes(c->activation)) return false;
+  if (c->residual == nullptr) {
+    auto& params = plan.tree.emplace<Sm90TreeGemmParams<AmaxTree>>(
+        tree_params<AmaxTree>(g, problem, plan.tile));
+    set_bias(params.tree.children.first, *c);
+    params.tree.node = {c->amax, nullptr, warps};
+    plan.name = base::concat(base::name(g.compute), "_tree_bias", suffix);
+    return true;
+  }
+  const auto map = map_of_residual(*c->residual, g);
+  if (!map) return false;
+  plan.name = base::concat(base::name(g.compute), "_tree_residual", suffix);
+  return g.compute == DType::f16 ? set_residual<HalfResidual>(plan, g, problem, *c, *map, warps)
+                                 : set_residual<BfloatResidual>(plan, g, problem, *c, *map, warps);
+}
+
+template <class Element, class Tree>
+void launch(const Sm90TreeGemmParams<Tree>& params, const VisitorPlan& plan, cudaStream_t stream) {
+  if (plan.tile == TreeTile::in_turn_128)
+    launch_tree_gemm<Element, Tree>(params, plan.clusters, stream);
+  else if constexpr (!std::is_same_v<Tree, ProgramTree>)
+    launch_tree_gemm<Element, Tree, TreeTile::shared_256>(params, plan.clusters, stream);
+}
+
+}  // namespace
+
+GemmArguments bare_product(const GemmArguments& g) {
+  GemmArguments product = g;
+  product.alpha = 1;
+  product.beta = 0;
+  product.c = {};
+  return product;
+}
+
+// By the dense instance of the same tile.
+std::optional<Sm90GemmProblem> tree_problem(const GemmArguments& g, TreeTile tile) {
+  const Sm90DenseTile t = dense_tile_of(tile);
+  if (is_empty(g) || g.k == 0 || g.a.pointers || g.b.pointers || g.d.pointers ||
+      !current_device().has_wgmma() || (g.compute != DType::f16 && g.compute != DType::bf16) ||
+      g.d.dtype != g.compute || (g.n > 1 && g.d.column_stride != 1)) {
+    return std::nullopt;
+  }
+  const DenseProduct p = lower_product(bare_product(g));
+  for (const DenseInstance* x : dense_instances()) {
+    if (x->element != g.compute || !x->k_major_a || !x->k_major_b || x->tile_m != t.m ||
+        x->tile_n != t.n || x->cluster != t.cluster || x->alternates != t.alternates)
+      continue;
+    const auto problem = problem_for(*x, p);
+    if (problem && problem->mode == DenseStoreMode::bulk_16) return problem;
+  }
+  return std::nullopt;
+}
+
+VisitorPlan plan_visitor(const GemmArguments& g, const VisitorProgram& program, VisitorPath path) {
+  VisitorPlan plan;
+  plan.finishes = program.reductions > 0;
+  if (path == VisitorPath::separate) return plan;
+  plan.tile = tile_of(g, path);
+  if (const auto problem = tree_problem(g, plan.tile);
+      problem && path != VisitorPath::interpreted) {
+    plan.clusters = tree_clusters(g, plan.tile);
+    const auto warps = static_cast<std::uint32_t>(plan.clusters) * 2 * 8;  // of consumers
+    if (plan_common(plan, g, *problem, program, warps)) {
+      plan.adds_amax = plan.finishes;
+      plan.finishes = false;
+      return plan;
+    }
+  }
+  plan.tile = TreeTile::in_turn_128;
+  const auto problem = tree_problem(g);
+  if (!problem) return plan;
+  plan.clusters = tree_clusters(g);
+  auto& params =
+      plan.tree.emplace<Sm90TreeGemmParams<ProgramTree>>(tree_params<ProgramTree>(g, *problem));
+  params.tree.node = program;
+  plan.name = base::concat(base::name(g.compute), "_tree_program");
+  return plan;
+}
+
+void launch_plan(const VisitorPlan& plan, DType compute, cudaStream_t stream) {
+  std::visit(
+      [&]<class Params>(const Params& params) {
+        if constexpr (std::is_same_v<Params, Sm90TreeGemmParams<HalfResidual>>) {
+          launch<base::half_t>(params, plan, stream);
+        } else if constexpr (std::is_same_v<Params, Sm90TreeGemmParams<BfloatResidual>>) {
+          launch<base::bf16_t>(params, plan, stream);
+        } else if constexpr (!std::is_same_v<Params, std::monostate>) {
+          if (compute == DType::f16)
+            launch<base::half_t>(params, plan, stream);
+          else
+            launch<base::bf16_t>(params, plan, stream);
+        }
+      },
+      plan.tree);
+}
+
+}  // namespace gemm_core::cuda

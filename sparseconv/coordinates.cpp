@@ -62,9 +62,10 @@ void check_options(const Coordinates::Options& options) {
   }
 }
 
-// Neighbours in rank are mostly of one block of the hash map: they share all but the low bits.
+// Neighbours in rank mostly share all but the low bits: those of 16^3 cells, here.
 void unpack_sorted(std::span<const Key> keys, Coord* coords) {
-  constexpr Key kLow = (Key{1} << detail::kBlockBits) - 1;
+  constexpr int kBits = detail::kBlockBits;
+  constexpr Key kLow = (Key{1} << kBits) - 1;
   static constexpr auto kCells = [] {
     std::array<Coord, kLow + 1> cells{};
     for (Key i = 0; i <= kLow; ++i) {
@@ -74,15 +75,17 @@ void unpack_sorted(std::span<const Key> keys, Coord* coords) {
     }
     return cells;
   }();
-  Key block = kNoKey;
+  constexpr std::int32_t kSide = 1 << (kBits / 3);
+  Key cube = kNoKey;
   Coord corner;
   for (const Key key : keys) {
-    if ((key & ~kLow) != block) {
-      block = key & ~kLow;
-      corner = unpack(block);
+    if (key >> (2 * kBits) != cube) {
+      cube = key >> (2 * kBits);
+      corner = unpack(cube << (2 * kBits));
     }
-    const Coord& cell = kCells[key & kLow];
-    *coords++ = {corner.batch, corner.x + cell.x, corner.y + cell.y, corner.z + cell.z};
+    const Coord &block = kCells[key >> kBits & kLow], &cell = kCells[key & kLow];
+    *coords++ = {corner.batch, corner.x + block.x * kSide + cell.x,
+                 corner.y + block.y * kSide + cell.y, corner.z + block.z * kSide + cell.z};
   }
 }
 

@@ -25,6 +25,48 @@ void check_count(std::int64_t keys) {
   ENSURE(keys <= kMax, "hash map: ", keys, " keys, at most ", kMax);
 }
 
+// The bits in which ids of blocks differ, in their order. Coordinates of both signs differ in every
+// bit, but below the sign those far from the corners of the range of keys only repeat it; a sort
+// that leaves such bits out takes half the passes.
+struct IdBits {
+  static constexpr int kBelowSigns = 3 * (kAxisBits - 1) - kBlockBits;
+  int low = 0, high = 0;  // of those below the signs, and of signs and batch
+  int count() const { return low + high; }
+  std::uint64_t of(Key id) const {
+    return (id >> kBelowSigns & ((std::uint64_t{1} << high) - 1)) << low |
+           (id & ((std::uint64_t{1} << low) - 1));
+  }
+};
+
+// Bits below the signs, those of an axis inverted where its sign is set.
+Key below_signs(Key id) {
+  static constexpr auto kInverted = [] {
+    std::array<Key, 8> masks{};
+    for (Key signs = 0; signs < masks.size(); ++signs) {
+      for (int axis = 0; axis < 3; ++axis) {
+        if ((signs >> axis & 1) != 0) masks[signs] |= axis_mask(axis) >> kBlockBits;
+      }
+      masks[signs] &= (Key{1} << IdBits::kBelowSigns) - 1;
+    }
+    return masks;
+  }();
+  return id ^ kInverted[id >> IdBits::kBelowSigns & 7];
+}
+
+IdBits differing_bits(const base::Buffer<Block>& slots,
+                      const base::Buffer<std::uint32_t>& occupied) {
+  if (occupied.empty()) return {};
+  const Key first_id = slots[occupied[0]].id, first_low = below_signs(first_id);
+  Key ids = 0, low = 0;
+  for (const std::uint32_t slot : occupied) {
+    ids |= slots[slot].id ^ first_id;
+    low |= below_signs(slots[slot].id) ^ first_low;
+  }
+  low &= (Key{1} << IdBits::kBelowSigns) - 1;
+  return {.low = static_cast<int>(std::bit_width(low)),
+          .high = static_cast<int>(std::bit_width(ids >> IdBits::kBelowSigns))};
+}
+
 // The slot that holds `id`, or the free one where it would go.
 std::size_t find_slot(const base::Buffer<Block>& slots, int shift, Key id) {
   std::size_t slot = detail::home_slot(id, shift);
@@ -63,6 +105,34 @@ bool BlockSet::insert(Key key) {
   return true;
 }
 
+void BlockSet::insert_all(std::span<const Key> keys, std::uint32_t* slots) {
+  constexpr std::size_t kChunk = 64;  // keys whose places are asked for together
+  std::array<std::uint32_t, kChunk> homes;
+  for (std::size_t begin = 0; begin < keys.size(); begin += kChunk, slots += kChunk) {
+    const auto chunk = keys.subspan(begin, std::min(kChunk, keys.size() - begin));
+    while ((static_cast<std::size_t>(blocks_) + chunk.size()) * 2 > slots_.size()) grow();
+    Block* const table = slots_.data();
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      homes[i] = static_cast<std::uint32_t>(detail::home_slot(chunk[i] >> kBlockBits, shift_));
+      __builtin_prefetch(&table[homes[i]], 1);
+    }
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      slots[i] = 0;
+      if (chunk[i] == kNoKey) continue;
+      const Key id = chunk[i] >> kBlockBits;
+      std::size_t slot = homes[i];
+      if (table[slot].mask != 0 && table[slot].id != id) [[unlikely]]
+        slot = slot_of(id);
+      // Whether the block or the cell is new is as good as random: no branch asks.
+      const std::uint64_t bit = std::uint64_t{1} << (chunk[i] & 63), mask = table[slot].mask;
+      blocks_ += mask == 0;
+      keys_ += (mask & bit) == 0;
+      table[slot] = {id, mask | bit};
+      slots[i] = static_cast<std::uint32_t>(slot);
+    }
+  }
+}
+
 bool BlockSet::contains(Key key) const {
   const Block& block = slots_[slot_of(key >> kBlockBits)];
   return (block.mask >> (key & 63) & 1) != 0;
@@ -78,32 +148,54 @@ void BlockSet::grow() {
   }
 }
 
+// Slots of all blocks, ascending by id.
+base::Buffer<std::uint32_t> BlockSet::slots_by_id() const {
+  const auto& cache = slots_.get_allocator().cache();
+  const auto blocks = static_cast<std::size_t>(blocks_);
+  base::Buffer<std::uint32_t> order(blocks + 1, cache);  // one more for a free slot's entry
+  for (std::size_t slot = 0, i = 0; slot < slots_.size(); ++slot) {
+    order[i] = static_cast<std::uint32_t>(slot);
+    i += slots_[slot].mask != 0;
+  }
+  order.resize(blocks);
+  const IdBits bits = differing_bits(slots_, order);
+  const int slot_bits = std::countr_zero(slots_.size());
+  base::Buffer<std::uint64_t> ids(blocks, cache);
+  if (bits.count() + slot_bits <= 64) {
+    for (std::size_t i = 0; i < blocks; ++i) {
+      ids[i] = bits.of(slots_[order[i]].id) << slot_bits | order[i];
+    }
+    radix_sort(ids, slot_bits, bits.count());
+    const std::uint64_t slot_mask = slots_.size() - 1;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      order[i] = static_cast<std::uint32_t>(ids[i] & slot_mask);
+    }
+  } else {
+    for (std::size_t i = 0; i < blocks; ++i) ids[i] = bits.of(slots_[order[i]].id);
+    radix_sort(ids, order, bits.count());
+  }
+  return order;
+}
+
 BlockSet::Finished BlockSet::finish() && {
   check_count(keys_);
   const auto& cache = slots_.get_allocator().cache();
-  base::Buffer<std::uint64_t> ids(cache), slots(cache);
-  ids.reserve(static_cast<std::size_t>(blocks_));
-  slots.reserve(static_cast<std::size_t>(blocks_));
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].mask == 0) continue;
-    ids.push_back(slots_[slot].id);
-    slots.push_back(slot);
-  }
-  radix_sort(ids, slots);
-  Finished finished{base::Buffer<Key>(cache), {}};
-  finished.sorted_keys.reserve(static_cast<std::size_t>(keys_));
+  const base::Buffer<std::uint32_t> order = slots_by_id();
+  Finished finished{base::Buffer<Key>(static_cast<std::size_t>(keys_), cache), {}};
   HashMap& map = finished.map;
   map.first_ = base::Buffer<std::int32_t>(slots_.size(), cache);
   constexpr std::size_t kAhead = 16;  // blocks lie anywhere in the table
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < slots.size()) {
-      __builtin_prefetch(&slots_[slots[i + kAhead]]);
-      __builtin_prefetch(&map.first_[slots[i + kAhead]], 1);
+  const Key* const begin = finished.sorted_keys.data();
+  Key* to = finished.sorted_keys.data();
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i + kAhead < order.size()) {
+      __builtin_prefetch(&slots_[order[i + kAhead]]);
+      __builtin_prefetch(&map.first_[order[i + kAhead]], 1);
     }
-    map.first_[slots[i]] = static_cast<std::int32_t>(finished.sorted_keys.size());
-    for (std::uint64_t mask = slots_[slots[i]].mask; mask != 0; mask &= mask - 1) {
-      finished.sorted_keys.push_back(ids[i] << kBlockBits |
-                                     static_cast<Key>(std::countr_zero(mask)));
+    const Block& block = slots_[order[i]];
+    map.first_[order[i]] = static_cast<std::int32_t>(to - begin);
+    for (std::uint64_t mask = block.mask; mask != 0; mask &= mask - 1) {
+      *to++ = block.id << kBlockBits | static_cast<Key>(std::countr_zero(mask));
     }
   }
   map.slots_ = std::move(slots_);

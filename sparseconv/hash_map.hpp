@@ -52,14 +52,13 @@ class BlockSet {
  public:
   explicit BlockSet(std::int64_t expected_blocks = 0, const base::BlockCachePtr& cache = nullptr);
   bool insert(Key key);  // true when the key was not there
+  // The same for many keys; kNoKey is passed over. slots[i] is where the block of keys[i] stands,
+  // until the set grows.
+  void insert_all(std::span<const Key> keys, std::uint32_t* slots);
   // Where the block of the key inserted last stands, until the set grows.
   std::uint32_t last_slot() const { return last_slot_; }
   std::int64_t growths() const { return growths_; }
   bool contains(Key key) const;
-  // Asks for the memory that insert(key) will read: some keys ahead, it is there in time.
-  void prefetch(Key key) const {
-    __builtin_prefetch(&slots_[detail::home_slot(key >> detail::kBlockBits, shift_)]);
-  }
   std::int64_t size() const { return keys_; }
   // The keys ascending, and the map from key to rank. Leaves the set empty.
   struct Finished;
@@ -68,6 +67,7 @@ class BlockSet {
  private:
   std::size_t slot_of(Key id) const;
   void grow();
+  base::Buffer<std::uint32_t> slots_by_id() const;
   base::Buffer<detail::Block> slots_;  // power of two, at most half full
   std::array<std::uint32_t, detail::kCachedBlocks> recent_{};
   int shift_ = 0;

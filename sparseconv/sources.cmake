@@ -10,6 +10,7 @@ set(SPARSECONV_SOURCES
   cpu/devoxelize.cpp
   cpu/executor.cpp
   cpu/frame.cpp
+  cpu/point_keys.cpp
   cpu/pool.cpp
   cpu/row_gradients.cpp
   cpu/tape.cpp

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "gemm_core/base/parallel.hpp"
+#include "sparseconv/cpu/point_keys.hpp"
 #include "sparseconv/point_features.hpp"
 #include "sparseconv/tap_keys.hpp"
 
@@ -48,19 +49,6 @@ std::int32_t floor_of(double value) {
   return whole - (static_cast<double>(whole) > value ? 1 : 0);
 }
 
-// One axis of a point whose cell fits and is allowed.
-struct AxisBounds {
-  double origin, size, from, to, low, high;
-  template <class T>
-  bool place(T position, int axis, Key& key) const {
-    const auto p = static_cast<double>(position);
-    const double cell = (p - origin) / size;
-    const bool is_good = (p >= from) & (p < to) & (cell >= low) & (cell < high);
-    key |= axis_key(floor_of(is_good ? cell : 0.0), axis);
-    return is_good;
-  }
-};
-
 AxisBounds axis_bounds(const VoxelGrid& grid, std::size_t a) {
   return {grid.origin[a],
           grid.size[a],
@@ -70,30 +58,44 @@ AxisBounds axis_bounds(const VoxelGrid& grid, std::size_t a) {
           std::min(grid.high[a], kAxisMax + 1.0)};
 }
 
-// The usual case in one pass: three columns of one floating point type, no shift, and every point
-// becomes a voxel. False, and keys undefined, where a point does not.
-bool pack_all(const Columns& columns, const VoxelGrid& grid, std::int64_t begin, std::int64_t end,
-              Key batch, Key* keys) {
+// No cell that the grid allows lies outside the range of a key.
+bool always_fits(const VoxelGrid& grid) {
+  bool fits = true;
+  for (std::size_t a = 0; a < 3; ++a) {
+    fits = fits && grid.low[a] >= kAxisMin && grid.high[a] <= kAxisMax + 1.0;
+  }
+  return fits;
+}
+
+// Three columns of one floating point type and no shift, in one pass. Nothing, and keys undefined,
+// for other columns and where a cell may not fit.
+std::optional<CellStatistics> pack_block(const Columns& columns, const VoxelGrid& grid,
+                                         std::int64_t begin, std::int64_t end, Key batch,
+                                         Key* keys) {
   const base::DType type = columns[0]->values.dtype();
   const bool is_usual = (type == base::DType::f32 || type == base::DType::f64) &&
                         columns[1]->values.dtype() == type && columns[2]->values.dtype() == type &&
                         grid.shift == Triple{};
-  if (!is_usual) return false;
-  bool are_good = true;
+  if (!is_usual) return std::nullopt;
+  const PointKeys to{.bounds = {axis_bounds(grid, 0), axis_bounds(grid, 1), axis_bounds(grid, 2)},
+                     .batch = batch,
+                     .count = end - begin,
+                     .keys = keys};
+  std::optional<CellStatistics> statistics(CellStatistics{.kept = to.count});
   base::visit_dtype<float, double>(type, "voxelize", [&]<class T>() {
-    const T *x = columns[0]->values.data<T>(), *y = columns[1]->values.data<T>(),
-            *z = columns[2]->values.data<T>();
-    const AxisBounds bx = axis_bounds(grid, 0), by = axis_bounds(grid, 1),
-                     bz = axis_bounds(grid, 2);
-    for (std::int64_t i = begin; i < end; ++i) {
-      Key key = batch;
-      are_good &= bx.place(x[i], 0, key);
-      are_good &= by.place(y[i], 1, key);
-      are_good &= bz.place(z[i], 2, key);
-      *keys++ = key;
+    std::array<const T*, 3> from;
+    for (std::size_t a = 0; a < 3; ++a) from[a] = columns[a]->values.data<T>() + begin;
+    if (pack_points(to, from)) return;
+    if (!always_fits(grid)) return statistics.reset();
+    for (std::int64_t i = 0; i < to.count; ++i) {
+      if (keys[i] != kNoKey) continue;
+      const bool is_finite =
+          std::isfinite(from[0][i]) && std::isfinite(from[1][i]) && std::isfinite(from[2][i]);
+      ++(is_finite ? statistics->outside : statistics->non_finite);
+      --statistics->kept;
     }
   });
-  return are_good;
+  return statistics;
 }
 
 class Block {
@@ -218,9 +220,12 @@ CellStatistics assign_keys(const io::Cloud& cloud, const VoxelGrid& grid, std::i
   CellStatistics all;
   std::mutex mutex;
   base::parallel_blocks(cloud.size(), kPointBlock, [&](std::int64_t begin, std::int64_t end) {
-    CellStatistics part{.kept = end - begin};
-    if (!pack_all(columns, grid, begin, end, batch_key, keys.data() + begin)) {
-      part = Block(columns, grid, begin, end).write_keys(grid, batch_key, keys.data() + begin);
+    Key* const to = keys.data() + begin;
+    CellStatistics part;
+    if (const auto packed = pack_block(columns, grid, begin, end, batch_key, to)) {
+      part = *packed;
+    } else {
+      part = Block(columns, grid, begin, end).write_keys(grid, batch_key, to);
     }
     const std::lock_guard lock(mutex);
     all.non_finite += part.non_finite;

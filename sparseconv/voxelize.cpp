@@ -109,10 +109,9 @@ class Voxelizer {
 
   // Voxels count by their first point, so inserting in file order meets max_voxels.
   void insert_cells(std::span<Key> keys, std::uint32_t* slots, BlockSet& set) {
-    const std::int64_t limit = options_.max_voxels > 0 ? set.size() + options_.max_voxels
-                                                       : std::numeric_limits<std::int64_t>::max();
+    if (options_.max_voxels == 0) return set.insert_all(keys, slots);
+    const std::int64_t limit = set.size() + options_.max_voxels;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (i + kAhead < keys.size()) set.prefetch(keys[i + kAhead]);
       Key& key = keys[i];
       slots[i] = 0;
       if (key == kNoKey) continue;

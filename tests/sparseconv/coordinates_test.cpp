@@ -95,6 +95,66 @@ TEST(BlockSet, GrowsAndGivesTheDistinctKeysInOrder) {
   EXPECT_EQ(HashMap().find(0), -1);
 }
 
+// Keys of cells near `centre` on every axis, or anywhere.
+std::vector<Key> random_keys(std::size_t count, std::int32_t reach, std::int32_t centre) {
+  std::mt19937 random(static_cast<unsigned>(count));
+  std::vector<Key> keys;
+  while (keys.size() < count) {
+    const auto axis = [&] {
+      return std::clamp(map_oracle::pick(random, centre - reach, centre + reach), kAxisMin,
+                        kAxisMax);
+    };
+    keys.push_back(pack({map_oracle::pick(random, 0, 3), axis(), axis(), axis()}));
+  }
+  return keys;
+}
+
+TEST(BlockSet, SortsKeysWhateverBitsTheyDifferIn) {
+  // The last ones: bits of blocks and of their slots together exceed a word.
+  for (const auto& [count, reach, centre] : std::vector<std::array<int, 3>>{{1, 0, 0},
+                                                                            {500, 2, 0},
+                                                                            {500, 2, -1000},
+                                                                            {5000, 300, 0},
+                                                                            {5000, 300, kAxisMax},
+                                                                            {5000, 300, kAxisMin},
+                                                                            {300, kAxisMax, 0},
+                                                                            {60000, kAxisMax, 0}}) {
+    const auto keys = random_keys(static_cast<std::size_t>(count), reach, centre);
+    BlockSet set;
+    for (const Key key : keys) set.insert(key);
+    const std::set<Key> truth(keys.begin(), keys.end());
+    const auto [sorted, map] = std::move(set).finish();
+    EXPECT_EQ(sorted, std::vector<Key>(truth.begin(), truth.end())) << count << ' ' << reach;
+    for (std::size_t rank = 0; rank < sorted.size(); ++rank) {
+      ASSERT_EQ(map.find(sorted[rank]), static_cast<std::int32_t>(rank));
+    }
+  }
+}
+
+TEST(BlockSet, InsertingManyIsInsertingEach) {
+  for (const std::size_t count : {0, 1, 63, 64, 65, 3000}) {
+    auto keys = random_keys(count, 12, 0);
+    for (std::size_t i = 5; i < count; i += 17) keys[i] = kNoKey;
+    for (const std::int64_t expected : {std::int64_t{0}, std::int64_t{4096}}) {
+      BlockSet set(expected);
+      std::vector<std::uint32_t> slots(count);
+      set.insert_all(keys, slots.data());
+      std::set<Key> truth(keys.begin(), keys.end());
+      truth.erase(kNoKey);
+      EXPECT_EQ(set.size(), static_cast<std::int64_t>(truth.size()));
+      const bool has_grown = set.growths() > 0;
+      EXPECT_EQ(has_grown, expected == 0 && count > 8);
+      const auto [sorted, map] = std::move(set).finish();
+      EXPECT_EQ(sorted, std::vector<Key>(truth.begin(), truth.end())) << count;
+      for (std::size_t i = 0; i < count && !has_grown; ++i) {
+        if (keys[i] == kNoKey) continue;
+        ASSERT_EQ(map.find_in_slot(slots[i], keys[i]), map.find(keys[i]));
+        ASSERT_EQ(sorted[static_cast<std::size_t>(map.find(keys[i]))], keys[i]);
+      }
+    }
+  }
+}
+
 TEST(Coordinates, KeepTheOrderGivenAndFindTheirRows) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     const auto c = map_oracle::random_case(seed);

@@ -44,10 +44,12 @@ class Lock {
 };
 
 // "file write failed: time = ..., errno = 28, error message = 'No space left on device', buf =
-// 0x..., ..." without the times and addresses that differ from run to run.
+// 0x..., ..." and "unable to open file: name = '...tmp', errno = 13, error message = ..." without
+// the times, addresses and temporary names that differ from run to run.
 inline std::string without_addresses(const std::string& text) {
-  constexpr std::string_view kBegin = ": time = ", kReason = "error message = '";
-  const auto begin = text.find(kBegin), reason = text.find(kReason);
+  constexpr std::string_view kReason = "error message = '";
+  const auto begin = std::min(text.find(": time = "), text.find(": name = '"));
+  const auto reason = text.find(kReason);
   if (begin == std::string::npos || reason == std::string::npos || reason < begin) return text;
   const auto from = reason + kReason.size(), end = text.find('\'', from);
   return text.substr(0, begin) + ": " +

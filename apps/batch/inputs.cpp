@@ -71,6 +71,12 @@ void search(const fs::path& folder, const fs::path& relative, const ResultLog* r
     inputs.failures.push_back({folder.string(), "cannot be searched: " + error.message()});
     return;
   }
+  // A folder that may be listed, but not entered.
+  if (!entries.empty() &&
+      fs::symlink_status(entries.front(), error).type() == fs::file_type::none) {
+    inputs.failures.push_back({folder.string(), "cannot be searched: " + error.message()});
+    return;
+  }
   std::ranges::sort(entries);
   above.push_back(real);
   for (const fs::path& entry : entries) {

@@ -1,8 +1,8 @@
 // Batches that survive: bad files, collisions, resuming, interruption, kills, full disks.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
+#include <map>
 
 #include "tests/apps/command_line.hpp"
 #include "tests/apps/tiny_model.hpp"
@@ -10,6 +10,9 @@
 using namespace command_line;
 
 namespace {
+
+constexpr auto kMayRead = std::filesystem::perms::owner_read;
+constexpr auto kMayEnter = std::filesystem::perms::owner_exec;
 
 class Batch : public testing::Test {
  protected:
@@ -257,14 +260,65 @@ TEST_F(Batch, AnOutputThatCannotBeWrittenIsNamed) {
 }
 
 TEST_F(Batch, AFolderWithoutPermissionToWriteIsNamed) {
-  if (geteuid() == 0) GTEST_SKIP() << "no folder is unwritable for root";
   write_scans(2);
   std::filesystem::create_directory(folder / "out");
-  std::filesystem::permissions(
-      folder / "out", std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-  const ProgramRun denied = run_cli(words());
-  EXPECT_EQ(denied.exit_code, 1);
-  EXPECT_TRUE(contains(denied.err, folder.text("out"))) << denied.err;
+  std::filesystem::permissions(folder / "out", kMayRead | kMayEnter);
+  const std::string in = folder.text("in"), out = folder.text("out");
+  for (const std::vector<std::string>& call : std::vector<std::vector<std::string>>{
+           words(),
+           {"voxelize", in, "-o", out, "--voxel-size", "0.1"},
+           {"convert", in, out, "--format", "ply"},
+           {"convert", in, out, "--format", "hdf5"},
+           {"render", folder.text("in/s1000.bin"), "-o", out + "/a.png"},
+           {"simulate", "--sensor", "vlp16", "-o", out},
+           {"model", "init", "minkunet14", "--width", "0.25", "--classes", "5", "-o",
+            out + "/m.h5"}}) {
+    const ProgramRun denied = run_cli(call, {.obeys_file_permissions = true});
+    EXPECT_EQ(denied.exit_code, 1) << call[0];
+    EXPECT_TRUE(contains(denied.err, out)) << denied.err;
+    EXPECT_TRUE(contains(denied.err, "Permission denied")) << denied.err;
+    EXPECT_FALSE(contains(denied.err, "errno")) << denied.err;
+    EXPECT_TRUE(std::filesystem::is_empty(folder / "out")) << call[0];
+  }
+}
+
+TEST_F(Batch, WhatMayNotBeReadCostsOnlyItselfInEveryCommand) {
+  write_scans(3);
+  write_scan(folder / "in/closed/s2000.bin", spiral(40));
+  write_scan(folder / "in/listed/s3000.bin", spiral(40));
+  std::filesystem::permissions(folder / "in/s1001.bin", std::filesystem::perms::none);
+  std::filesystem::permissions(folder / "in/closed", std::filesystem::perms::none);
+  std::filesystem::permissions(folder / "in/listed", kMayRead);
+  const std::string in = folder.text("in");
+  const std::vector<std::vector<std::string>> calls{
+      words(),
+      {"info", in, "--json"},
+      {"voxelize", in, "-o", folder.text("voxels"), "--voxel-size", "0.1", "--json"},
+      {"convert", in, folder.text("clouds"), "--format", "ply", "--json"}};
+  for (const auto& call : calls) {
+    const ProgramRun run = run_cli(call, {.obeys_file_permissions = true});
+    EXPECT_EQ(run.exit_code, 1) << call[0];
+    const Json json = document(run);
+    EXPECT_EQ(json["files"].size(), 2u) << run.err;
+    std::map<std::string, std::string> errors;
+    for (const Json& error : json["errors"]) errors[error["path"]] = error["message"];
+    EXPECT_EQ(errors, (std::map<std::string, std::string>{
+                          {in + "/closed", "cannot be searched: Permission denied"},
+                          {in + "/listed", "cannot be searched: Permission denied"},
+                          {in + "/s1001.bin", "cannot be opened: Permission denied"}}))
+        << call[0];
+  }
+  for (const char* closed : {"closed", "listed"})
+    std::filesystem::permissions(folder / "in" / closed, std::filesystem::perms::owner_all);
+}
+
+TEST_F(Batch, AModelThatMayNotBeReadIsNamed) {
+  write_scans(1);
+  std::filesystem::permissions(folder / "m.h5", std::filesystem::perms::none);
+  const ProgramRun run = run_cli(words(), {.obeys_file_permissions = true});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(contains(run.err, folder.text("m.h5"))) << run.err;
+  EXPECT_TRUE(contains(run.err, "Permission denied")) << run.err;
 }
 
 TEST_F(Batch, AResultNameThatIsTakenByAFolderCostsOnlyThatFile) {

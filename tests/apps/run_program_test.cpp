@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+#include "tests/support/scratch_folder.hpp"
+
 using test_support::run_program;
 
 namespace {
@@ -38,6 +40,16 @@ TEST(RunProgram, SetsEnvironmentFolderAndLimits) {
                         {.max_file_bytes = 1024})
                 .exit_code,
             0);
+}
+
+TEST(RunProgram, ObeysFilePermissionsWhereAskedTo) {
+  const test_support::ScratchFolder folder;
+  std::filesystem::create_directory(folder / "closed");
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::none);
+  const auto run =
+      run_program({"/bin/ls", folder.text("closed")}, {.obeys_file_permissions = true});
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_NE(run.err.find("Permission denied"), std::string::npos) << run.err;
 }
 
 TEST(RunProgram, ReadsMoreThanAPipeHolds) {

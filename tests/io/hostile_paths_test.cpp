@@ -10,6 +10,7 @@
 #include "io/io.h"
 #include "tests/io/generated_clouds.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/file_permissions.hpp"
 
 namespace {
 
@@ -39,11 +40,42 @@ TEST(HostilePaths, AreNamedForWhatTheyAre) {
   EXPECT_EQ(message_of(folder / "a.ply"), "cannot open: Too many levels of symbolic links");
   EXPECT_EQ(message_of(folder / "absent.ply"), "cannot open: No such file or directory");
   EXPECT_EQ(message_of("/dev/null"), "not a regular file but a device");
-  if (::geteuid() != 0) {
-    write_file(folder / "secret.bin", std::string(16, '\0'));
-    std::filesystem::permissions(folder / "secret.bin", std::filesystem::perms::none);
-    EXPECT_EQ(message_of(folder / "secret.bin"), "cannot open: Permission denied");
+}
+
+TEST(HostilePaths, WithoutPermissionAreAnErrorInEveryFormat) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.bin", "a.pcd.bin", "a.xyz", "a.pts", "a.ptx", "a.pcd", "a.ply",
+                           "a.las", "a.laz", "a.npy", "a.npz", "a.h5", "a.e57", "a"}) {
+    write_file(folder / name, std::string(16, '\0'));
+    std::filesystem::permissions(folder / name, std::filesystem::perms::none);
+    const test_support::ObeyFilePermissions obey;
+    EXPECT_EQ(message_of(folder / name), "cannot open: Permission denied") << name;
   }
+}
+
+TEST(HostilePaths, WhereNothingMayBeWrittenAreAnErrorInEveryFormat) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.xyz", "1 2 3 4\n");
+  const io::Cloud cloud = io::read(folder / "a.xyz");
+  std::filesystem::create_directory(folder / "closed");
+  std::filesystem::permissions(
+      folder / "closed", std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const test_support::ObeyFilePermissions obey;
+  int refused = 0;
+  for (const io::FormatInfo& format : io::formats()) {
+    if (!format.writable) continue;
+    const auto path = folder / "closed" / ("a" + format.extensions.front());
+    try {
+      io::write(path, cloud, {.format = format.name});
+      ADD_FAILURE() << path << " was written";
+    } catch (const base::Error& error) {
+      EXPECT_NE(std::string(error.what()).find("Permission denied"), std::string::npos)
+          << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 8);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "closed"));
 }
 
 TEST(HostilePaths, MayHoldAnyCharacters) {

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "gemm_core/base/sanitizers.hpp"
+#include "tests/support/file_permissions.hpp"
 
 namespace test_support {
 namespace {
@@ -58,6 +59,7 @@ struct Pipe {
     const rlimit limit{options.max_file_bytes, options.max_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (options.obeys_file_permissions && !let_programs_obey_file_permissions()) _exit(125);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

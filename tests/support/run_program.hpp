@@ -21,6 +21,7 @@ struct ProgramOptions {
   std::uint64_t max_file_bytes = 0;                              // RLIMIT_FSIZE, 0: none
   bool has_own_group =
       false;  // kill(-pid) then reaches all of its processes, as Ctrl-C of a terminal does
+  bool obeys_file_permissions = false;  // even where root runs the tests
   // Then it is killed: signal 9. Ten times as long under a sanitizer.
   std::chrono::seconds give_up_after{120};
   // Called every few milliseconds while it runs; it may send signals.

@@ -46,33 +46,46 @@ class AheadCursor {
     if (ahead_ == nullptr || steps == 0) return;
     if (steps_in_all() > steps) width_ = 2;
     wait_ = std::max<std::int64_t>(0, steps - steps_in_all());
+    begin_part();
   }
 
-  // The lines for the next `steps` steps.
+  // The lines for the next `steps` steps; leave() comes before the next ones.
   void take(std::int64_t steps, Meanwhile& m) {
-    if (ahead_ == nullptr || part_ == ahead_->count() || wait_ >= steps) {
+    is_idle_ = ahead_ == nullptr || part_ == ahead_->count() || wait_ >= steps;
+    if (is_idle_) {
       wait_ -= steps;
       m.line = idle_;
       m.gap = -m.advance;
       return;
     }
-    const AheadRows& rows = (*ahead_)[part_];
-    const std::int64_t of_row = steps_of(rows), bytes = width_ * kLineBytes;
-    m.line = first_line(rows) +
-             static_cast<std::uintptr_t>(at_ / of_row * rows.pitch + at_ % of_row * bytes);
-    m.second = static_cast<std::uintptr_t>(bytes - kLineBytes);
-    m.advance = static_cast<std::uintptr_t>(bytes);
-    m.left = of_row - at_ % of_row;
-    m.steps = of_row;
-    m.gap = static_cast<std::uintptr_t>(rows.pitch - of_row * bytes);
-    at_ += steps;
-    if (at_ >= of_row * rows.rows) {
-      ++part_;
-      at_ = 0;
-    }
+    m.line = line_;
+    m.second = static_cast<std::uintptr_t>((width_ - 1) * kLineBytes);
+    m.advance = static_cast<std::uintptr_t>(width_ * kLineBytes);
+    m.left = left_;
+    m.steps = of_row_;
+    m.gap = gap_;
+    rest_ -= steps;
+  }
+
+  // After as many steps as were asked for.
+  void leave(const Meanwhile& m) {
+    if (is_idle_) return;
+    line_ = m.line;
+    left_ = m.left;
+    if (rest_ > 0) return;
+    ++part_;
+    begin_part();
   }
 
  private:
+  void begin_part() {
+    if (part_ == ahead_->count()) return;
+    const AheadRows& rows = (*ahead_)[part_];
+    line_ = first_line(rows);
+    left_ = of_row_ = steps_of(rows);
+    gap_ = static_cast<std::uintptr_t>(rows.pitch - of_row_ * width_ * kLineBytes);
+    rest_ = of_row_ * rows.rows;
+  }
   static std::uintptr_t first_line(const AheadRows& rows) {
     return reinterpret_cast<std::uintptr_t>(rows.first) / kLineBytes * kLineBytes;
   }
@@ -90,8 +103,12 @@ class AheadCursor {
   const Ahead* ahead_;
   std::uintptr_t idle_;
   std::int64_t width_ = 1;  // lines a step
-  std::int64_t wait_ = 0, at_ = 0;
+  std::int64_t wait_ = 0;
+  bool is_idle_ = true;
+  // In the current part: the next line, steps to the end of its row, steps of a row and in all.
   int part_ = 0;
+  std::uintptr_t line_ = 0, gap_ = 0;
+  std::int64_t left_ = 0, of_row_ = 0, rest_ = 0;
 };
 
 }  // namespace gemm_core::detail

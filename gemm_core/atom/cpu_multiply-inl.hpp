@@ -7,10 +7,12 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "gemm_core/atom/cpu_ahead.hpp"
 #include "gemm_core/atom/cpu_atoms.hpp"
 #include "gemm_core/atom/cpu_micro_tile-inl.hpp"
+#include "gemm_core/atom/x86_avx2_micro_tile-inl.hpp"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -46,38 +48,49 @@ HWY_INLINE hn::Vec<WordTag> multiply_add([[maybe_unused]] WordTag d, hn::Vec<Wor
 constexpr bool kPrefetchesB = kPanelVectors == 2;
 constexpr int kStepsAhead = 8;
 
-template <int kRows, int kVectors, class T>
-HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const T* HWY_RESTRICT b,
-                              T* const (&c)[kRows], bool accumulate, Meanwhile meanwhile) {
+template <int kRows, int kVectors, class T, class V>
+HWY_INLINE void multiply_step(const T* const (&a)[kRows], std::int64_t i, const T* b,
+                              V (&sum)[kRows][kVectors]) {
   const hn::ScalableTag<T> d;
-  using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  V sum[kRows][kVectors];
+  V row[kVectors];
+  for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
+  if constexpr (kPrefetchesB) hwy::Prefetch(b + kStepsAhead * kVectors * lanes);
+  for (int r = 0; r < kRows; ++r) {
+    const V value = hn::Set(d, a[r][i]);
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(d, value, row[v], sum[r][v]);
+  }
+}
+
+// Sums of 4 * fours steps, in their order.
+template <int kRows, int kVectors, class T, class V>
+HWY_INLINE void multiply_fours(const T* const (&a)[kRows], std::int64_t fours, const T* b,
+                               V (&sum)[kRows][kVectors], Meanwhile& meanwhile) {
+  const hn::ScalableTag<T> d;
+  const std::int64_t width = kVectors * static_cast<std::int64_t>(hn::Lanes(d));
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  const auto step = [&](std::int64_t i) HWY_ATTR {
-    V row[kVectors];
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * lanes);
-    if constexpr (kPrefetchesB) {
-      for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + (kStepsAhead * kVectors + v) * lanes);
-    }
-    b += kVectors * lanes;
-    for (int r = 0; r < kRows; ++r) {
-      const V value = hn::Set(d, a[r][i]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(d, value, row[v], sum[r][v]);
-    }
-  };
   // Unrolled, so that the branch predictor sees few enough turns to foretell the last.
-  std::int64_t i = 0;
-  for (; i + 4 <= k; i += 4) {
-    step(i);
-    step(i + 1);
-    step(i + 2);
-    step(i + 3);
+  for (std::int64_t i = 0; i < 4 * fours; i += 4, b += 4 * width) {
+    multiply_step(a, i, b, sum);
+    multiply_step(a, i + 1, b + width, sum);
+    multiply_step(a, i + 2, b + 2 * width, sum);
+    multiply_step(a, i + 3, b + 3 * width, sum);
     meanwhile.step();
   }
-  for (; i < k; ++i) step(i);
+}
+
+template <int kRows, int kVectors, class T>
+HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const T* HWY_RESTRICT b,
+                              T* const (&c)[kRows], bool accumulate, Meanwhile& meanwhile) {
+  const hn::ScalableTag<T> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[kRows][kVectors];
+  multiply_fours(a, k / 4, b, sum, meanwhile);
+  for (std::int64_t i = k / 4 * 4; i < k; ++i) {
+    multiply_step(a, i, b + i * kVectors * lanes, sum);
+  }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
       T* const to = c[r] + v * lanes;
@@ -95,13 +108,16 @@ HWY_INLINE const T* row_of_a(const PanelProduct<T>& p, std::int64_t i) {
   return p.base + (p.source ? p.source[i] : i) * p.pitch;
 }
 
-// Asks for the start of a row that the next group reads; the processor follows it from there.
-template <class T>
-HWY_INLINE void prefetch_row(const PanelProduct<T>& p, std::int64_t i) {
+// Asks for the starts of the rows that the next group reads; the processor follows them from there.
+template <int kRows, class T>
+HWY_INLINE void prefetch_rows(const PanelProduct<T>& p, std::int64_t first) {
   constexpr std::int64_t kLine = 64 / sizeof(T), kLines = 4;
-  const T* row = row_of_a(p, std::min(i, p.rows - 1));
-  const std::int64_t end = std::min(p.k, kLines * kLine);
-  for (std::int64_t j = 0; j < end; j += kLine) hwy::Prefetch(row + j);
+  std::int64_t at[kLines];
+  for (std::int64_t j = 0; j < kLines; ++j) at[j] = std::min(j * kLine, p.k);
+  for (int r = 0; r < kRows; ++r) {
+    const T* row = row_of_a(p, std::min(first + r, p.rows - 1));
+    for (const std::int64_t j : at) hwy::Prefetch(row + j);
+  }
 }
 
 // A pass over all rows with the panels in [column, column + columns), and what is asked for
@@ -114,7 +130,7 @@ struct Pass {
   const T* next_b = nullptr;  // the next pass's panels, shared out over this one's micro-tiles
   std::int64_t next_share = 0, next_step = 0;  // bytes a micro-tile, a step
 
-  // Before a micro-tile.
+  // Before a micro-tile; it goes to ahead.leave() after.
   Meanwhile next() {
     Meanwhile m;
     ahead.take(p.k / kAheadSteps, m);
@@ -137,23 +153,26 @@ HWY_INLINE void multiply_group(Pass<T>& pass, std::int64_t first) {
     a[r] = row_of_a(p, i);
     c[r] = p.c + (p.target ? p.target[i] : i) * p.ldc + pass.column;
   }
-  for (int r = 0; r < kRows; ++r) prefetch_row(p, first + kRows + r);
+  prefetch_rows<kRows>(p, first + kRows);
   const T* b = p.b + pass.column * p.k;
+  const auto tile = [&]<int kVectors>(std::integral_constant<int, kVectors>) HWY_ATTR {
+    Meanwhile meanwhile = pass.next();
+    multiply_tile<kRows, kVectors>(a, p.k, b, c, p.accumulate, meanwhile);
+    pass.ahead.leave(meanwhile);
+  };
   std::int64_t rest = pass.columns;
   for (; rest >= width; rest -= width) {
-    multiply_tile<kRows, kPanelVectors>(a, p.k, b, c, p.accumulate, pass.next());
+    tile(std::integral_constant<int, kPanelVectors>());
     b += width * p.k;
     for (int r = 0; r < kRows; ++r) c[r] += width;
   }
   switch (rest / lanes) {
     case 1:
-      return multiply_tile<kRows, 1>(a, p.k, b, c, p.accumulate, pass.next());
+      return tile(std::integral_constant<int, 1>());
     case 2:
-      return multiply_tile<kRows, std::min(2, kPanelVectors)>(a, p.k, b, c, p.accumulate,
-                                                              pass.next());
+      return tile(std::integral_constant<int, std::min(2, kPanelVectors)>());
     case 3:
-      return multiply_tile<kRows, std::min(3, kPanelVectors)>(a, p.k, b, c, p.accumulate,
-                                                              pass.next());
+      return tile(std::integral_constant<int, std::min(3, kPanelVectors)>());
     default:
       return;
   }

@@ -145,6 +145,7 @@ TEST(CpuAtoms, AskForEveryLineOfTheRowsAheadOnce) {
       }
       m.step();
     }
+    cursor.leave(m);
   }
   EXPECT_EQ(got, wanted);
 }

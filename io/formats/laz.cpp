@@ -1,5 +1,6 @@
 // LAZ through LASzip. The library gets a view of the file whose header holds nothing but what was
-// checked here, so what else a header can claim never reaches it.
+// checked here, so what else a header can claim never reaches it; nor does the chunk table, which
+// it trusts: chunks of layers are decoded one by one, others in order.
 #include <laszip/laszip_api.h>
 
 #include <algorithm>
@@ -21,10 +22,11 @@ void put(std::string& bytes, std::size_t at, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-// The bytes before the points: the file's own header with one record (how points are packed) and
-// nothing after them. Without a chunk table they end with the place of one as an interrupted writer
-// leaves it.
-std::string clean_head(const Source& source, const LasHeader& header, bool has_table) {
+// The bytes before the points of a chunk: the file's own header with one record (how points are
+// packed) and nothing after them but the place of a chunk table, as an interrupted writer leaves
+// it.
+std::string clean_head(const Source& source, const LasHeader& header, const LazLayout& layout,
+                       const LazChunk& chunk) {
   std::string head(static_cast<std::size_t>(header.points_offset), '\0');
   source.read(0, head.data(), header.header_bytes);
   put<std::uint32_t>(head, 100, 1);
@@ -40,27 +42,31 @@ std::string clean_head(const Source& source, const LasHeader& header, bool has_t
   put<std::uint16_t>(head, at + 18, 22204);
   put<std::uint16_t>(head, at + 20, static_cast<std::uint16_t>(header.laz_record.size()));
   std::memcpy(head.data() + at + kVlrHead, header.laz_record.data(), header.laz_record.size());
-  if (!has_table)
+  if (layout.compressor == 3)
+    put(head, at + kVlrHead + 12, static_cast<std::uint32_t>(chunk.points));
+  if (layout.compressor != 1)
     head.append(reinterpret_cast<const char*>(&header.points_offset), sizeof header.points_offset);
   return head;
 }
 
+// A file of that head and the bytes of one chunk.
 class LazBuffer final : public std::streambuf {
  public:
-  LazBuffer(const Source& source, std::string head) : source_(source), head_(std::move(head)) {
-    buffer_.resize(static_cast<std::size_t>(kChunkBytes));
+  LazBuffer(const Source& source, std::string head, const LazChunk& chunk)
+      : source_(source), head_(std::move(head)), chunk_(chunk) {
+    buffer_.resize(static_cast<std::size_t>(std::min(kChunkBytes, size())));
   }
 
  protected:
   int_type underflow() override {
     const std::int64_t at = position(), head_bytes = static_cast<std::int64_t>(head_.size());
-    const std::int64_t bytes =
-        std::min(kChunkBytes, (at < head_bytes ? head_bytes : source_.size()) - at);
+    const std::int64_t bytes = std::min<std::int64_t>(static_cast<std::int64_t>(buffer_.size()),
+                                                      (at < head_bytes ? head_bytes : size()) - at);
     if (bytes <= 0) return traits_type::eof();
     if (at < head_bytes) {
       std::memcpy(buffer_.data(), head_.data() + at, static_cast<std::size_t>(bytes));
     } else {
-      source_.read(at, buffer_.data(), bytes);
+      source_.read(chunk_.begin + at - head_bytes, buffer_.data(), bytes);
     }
     begin_ = at;
     setg(buffer_.data(), buffer_.data(), buffer_.data() + bytes);
@@ -70,24 +76,26 @@ class LazBuffer final : public std::streambuf {
                    std::ios_base::openmode mode) override {
     const std::int64_t base = from == std::ios_base::beg   ? 0
                               : from == std::ios_base::cur ? position()
-                                                           : source_.size();
+                                                           : size();
     return seekpos(base + offset, mode);
   }
   pos_type seekpos(pos_type target, std::ios_base::openmode) override {
     const std::int64_t at = target;
-    if (at < 0 || at > source_.size()) return pos_type(off_type(-1));
+    if (at < 0 || at > size()) return pos_type(off_type(-1));
     begin_ = at;
     setg(buffer_.data(), buffer_.data(), buffer_.data());
     return target;
   }
 
  private:
+  std::int64_t size() const { return static_cast<std::int64_t>(head_.size()) + chunk_.bytes; }
   std::int64_t position() const { return begin_ + (gptr() - eback()); }
 
   const Source& source_;
   std::string head_;
+  LazChunk chunk_;
   std::vector<char> buffer_;
-  std::int64_t begin_ = 0;  // file offset of eback()
+  std::int64_t begin_ = 0;  // offset of eback()
 };
 
 class LazDecoder {
@@ -153,27 +161,33 @@ const bool kReadsLaz = true;
 
 Cloud read_laz(const Source& source, const LasHeader& header) {
   const LazLayout layout = read_laz_layout(header);
-  const bool has_table = check_laz_chunks(source, header, layout);
+  const LazChunks found = find_laz_chunks(source, header, layout);
   LasPoints points(header, header.points);
   if (header.points == 0) return points.finish();
-  LazBuffer buffer(source, clean_head(source, header, has_table));
-  std::istream stream(&buffer);
-  LazDecoder decoder(stream);
-  const std::int64_t block = std::max<std::int64_t>(kChunkBytes / header.record_bytes, 1);
-  std::vector<char> records(
-      static_cast<std::size_t>(std::min(block, header.points) * header.record_bytes));
-  for (std::int64_t begin = 0; begin < header.points; begin += block) {
-    const std::int64_t count = std::min(block, header.points - begin);
-    for (std::int64_t i = 0; i < count; ++i) {
-      ENSURE(decoder.next(), "LAZ: point ", begin + i, " of ", header.points,
+  const std::int64_t block =
+      std::min(header.points, std::max<std::int64_t>(kChunkBytes / header.record_bytes, 1));
+  std::vector<char> records(static_cast<std::size_t>(block * header.record_bytes));
+  std::int64_t done = 0, waiting = 0;  // points put into columns; decoded after them
+  const auto put_records = [&] {
+    points.put(done, records.data(), waiting);
+    done += waiting;
+    waiting = 0;
+  };
+  for (const LazChunk& chunk : found.chunks) {
+    LazBuffer buffer(source, clean_head(source, header, layout, chunk), chunk);
+    std::istream stream(&buffer);
+    LazDecoder decoder(stream);
+    for (std::int64_t i = 0; i < chunk.points; ++i) {
+      ENSURE(decoder.next(), "LAZ: point ", done + waiting, " of ", header.points,
              " cannot be decoded, the file has ", source.size(),
              " bytes (truncated?): ", decoder.error());
-      pack_record(decoder.point(), header, records.data() + i * header.record_bytes);
+      pack_record(decoder.point(), header, records.data() + waiting * header.record_bytes);
+      if (++waiting == block) put_records();
     }
-    points.put(begin, records.data(), count);
   }
+  put_records();
   Cloud cloud = points.finish();
-  if (!has_table)
+  if (!found.has_table)
     cloud.warnings.push_back("LAZ: the chunk table is not in the file; points were read in order");
   return cloud;
 }

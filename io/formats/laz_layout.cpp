@@ -83,8 +83,9 @@ std::int64_t chunk_table(const Source& source, const LasHeader& header) {
 
 // Walks from chunk to chunk; `begin` is the first one. The layout of a chunk of layers: a record as
 // it is, the number of points, the size of every layer, the layers.
-void check_layers(const Source& source, const LasHeader& header, const LazLayout& layout,
-                  std::int64_t begin) {
+std::vector<LazChunk> chunks_of_layers(const Source& source, const LasHeader& header,
+                                       const LazLayout& layout, std::int64_t begin) {
+  std::vector<LazChunk> chunks;
   std::int64_t layers = 0;
   for (const LazItem& item : layout.items) layers += layers_of(item);
   const std::int64_t head = header.record_bytes + 4 + 4 * layers;
@@ -103,9 +104,11 @@ void check_layers(const Source& source, const LasHeader& header, const LazLayout
     ENSURE(count > 0 && (layout.chunk_points == kVariableChunks || count <= layout.chunk_points),
            "LAZ: chunk ", chunk, " at byte ", begin, " claims ", count, " points, a chunk has ",
            layout.chunk_points);
+    chunks.push_back({begin, bytes, std::min<std::int64_t>(count, header.points - points)});
     points += count;
     begin += bytes;
   }
+  return chunks;
 }
 
 }  // namespace
@@ -133,27 +136,32 @@ LazLayout read_laz_layout(const LasHeader& header) {
   return layout;
 }
 
-bool check_laz_chunks(const Source& source, const LasHeader& header, const LazLayout& layout) {
-  if (header.points == 0) return true;
-  const bool has_table = layout.compressor != 1;
-  const std::int64_t begin = header.points_offset + (has_table ? 8 : 0),
+LazChunks find_laz_chunks(const Source& source, const LasHeader& header, const LazLayout& layout) {
+  if (header.points == 0) return {};
+  const bool has_place = layout.compressor != 1;  // of a chunk table
+  const std::int64_t begin = header.points_offset + (has_place ? 8 : 0),
                      bytes = source.size() - begin;
   ENSURE(bytes >= header.record_bytes, "LAZ: the header claims ", header.points, " points, ",
          std::max<std::int64_t>(bytes, 0), " bytes are there from byte ", begin);
   ENSURE(header.points / kMaxPointsPerByte <= bytes, "LAZ: the header claims ", header.points,
          " points, ", bytes, " compressed bytes cannot hold them");
-  if (!has_table) return true;
+  LazChunks found{.chunks = {{begin, bytes, header.points}}};
+  if (!has_place) return found;
   const std::int64_t table = chunk_table(source, header);
-  ENSURE(table >= 0 || layout.chunk_points != kVariableChunks,
+  found.has_table = table >= 0;
+  ENSURE(layout.compressor == 3 || layout.chunk_points != kVariableChunks,
+         "LAZ: chunks of different sizes in point format ", header.point_format,
+         "; they are read in formats 6 to 10");
+  ENSURE(found.has_table || layout.chunk_points != kVariableChunks,
          "LAZ: the chunk table is said to be at byte ",
          value_at<std::int64_t>(source, header.points_offset), ", the file has ", source.size());
-  if (table >= 0) {
+  if (found.has_table) {
     const auto chunks = static_cast<std::int64_t>(value_at<std::uint32_t>(source, table + 4));
     ENSURE(chunks <= bytes / header.record_bytes, "LAZ: the chunk table at byte ", table,
            " claims ", chunks, " chunks, the file has room for ", bytes / header.record_bytes);
   }
-  if (layout.compressor == 3) check_layers(source, header, layout, begin);
-  return table >= 0;
+  if (layout.compressor == 3) found.chunks = chunks_of_layers(source, header, layout, begin);
+  return found;
 }
 
 }  // namespace io

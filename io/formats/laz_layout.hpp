@@ -20,13 +20,23 @@ struct LazLayout {
   std::vector<LazItem> items;
 };
 
+// Points that a decoder of their own can start on.
+struct LazChunk {
+  std::int64_t begin = 0, bytes = 0, points = 0;  // in the file
+};
+
+struct LazChunks {
+  bool has_table = true;         // false: said to be outside the file, so not there
+  std::vector<LazChunk> chunks;  // of layers: each chunk; otherwise all of them as one
+};
+
 // Error: no such record, items that are not those of the point format, a coder or compressor that
 // is not known.
 LazLayout read_laz_layout(const LasHeader& header);
 
 // Error: more points than the compressed bytes can hold, a chunk table larger than the file, layers
-// that pass the end. Takes one read of a few bytes a chunk. False where the chunk table is outside
-// the file: chunks of one size can be read in order without it, others are an error.
-bool check_laz_chunks(const Source& source, const LasHeader& header, const LazLayout& layout);
+// that pass the end, chunks of different sizes without layers (where they begin is known by a table
+// that LASzip reads past its end when it claims too little). Takes one read of a few bytes a chunk.
+LazChunks find_laz_chunks(const Source& source, const LasHeader& header, const LazLayout& layout);
 
 }  // namespace io

@@ -75,16 +75,13 @@ float largest_magnitude(const float* values, std::int64_t count) {
   return largest;
 }
 
-// Both matrices of a merged step (shortcut_plan.hpp), in 8 bits with common scales. `ratio`: scale
-// of the own rows over that of the map's.
+// Both matrices of a merged step (shortcut_plan.hpp), in 8 bits with common scales.
 std::pair<gemm_core::cuda::ConvWeights, gemm_core::cuda::ConvWeights> upload_both(
-    const PlanStep& step, const base::Tensor& own_weight, std::int64_t cout, float ratio,
-    base::DType dtype) {
+    const PlanStep& step, const base::Tensor& own_weight, std::int64_t cout, base::DType dtype) {
   const std::int64_t width = step.taps * step.inputs[0].channels,
                      own_width = step.inputs[1].channels;
   std::vector<float> own(static_cast<std::size_t>(cout * own_width), 0.f), scale;
-  std::transform(own_weight.data<float>(), own_weight.data<float>() + own_weight.numel(),
-                 own.begin(), [&](float v) { return v * ratio; });
+  std::copy_n(own_weight.data<float>(), own_weight.numel(), own.begin());
   for (std::int64_t row = 0; row < cout && gemm_core::cuda::is_eight_bit(dtype); ++row) {
     const float largest =
         row < step.weight.size(0)
@@ -172,8 +169,8 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
   // size, would lose the smaller one.
   if (has_tiles && options.dtype != base::DType::i8) merge_shortcuts(plan);
   if (!largest.empty()) choose_narrow_buffers(plan);
-  const std::vector<float> scales =
-      largest.empty() ? std::vector<float>{} : narrow_scales(plan, largest, narrow);
+  const NarrowScales scales =
+      largest.empty() ? NarrowScales{} : narrow_scales(plan, largest, narrow);
   for (std::size_t b = 0; b < plan.buffers.size(); ++b)
     plan.buffers[b].channels = rounded_up(plan.buffers[b].channels, plan.is_narrow[b] ? 16 : 8);
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
@@ -187,13 +184,10 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
       epilogues.emplace_back();
       continue;
     }
+    if (!scales.empty()) scale_weights(plan, s, scales);
     if (extras.own_weight.defined()) {
-      const auto scale_of = [&](const PlanSlice& slice) {
-        return scales.empty() ? 1.f : scales[static_cast<std::size_t>(slice.buffer)];
-      };
       std::tie(weights.back(), own_weights.back()) =
-          upload_both(step, extras.own_weight, channels,
-                      scale_of(step.inputs[1]) / scale_of(step.inputs[0]), compute_of(step));
+          upload_both(step, extras.own_weight, channels, compute_of(step));
     } else if (step.kind == Kind::convolution) {
       const bool is_padded = reads_padded_input(step) && step.groups == 1;
       weights.back() = upload_weights(

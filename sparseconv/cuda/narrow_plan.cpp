@@ -41,6 +41,29 @@ bool may_read_narrow(const PlanStep& step) {
          step.output.channel % 16 == 0;
 }
 
+std::span<const float> scales_of(const PlanSlice& slice, const NarrowScales& scales) {
+  return std::span(scales[at(slice.buffer)])
+      .subspan(static_cast<std::size_t>(slice.channel), static_cast<std::size_t>(slice.channels));
+}
+
+float largest_scale(const PlanSlice& slice, const NarrowScales& scales) {
+  const auto of_channel = scales_of(slice, scales);
+  return *std::max_element(of_channel.begin(), of_channel.end());
+}
+
+// Weights whose rows end in the channels of `input`, each times its scale over `unit`.
+base::Tensor scaled_columns(const base::Tensor& weight, const PlanSlice& input,
+                            const NarrowScales& scales, float unit) {
+  const auto of_channel = scales_of(input, scales);
+  if (std::all_of(of_channel.begin(), of_channel.end(), [&](float s) { return s == unit; }))
+    return weight;
+  auto scaled = base::Tensor::empty(weight.shape(), base::DType::f32);
+  for (std::int64_t i = 0; i < weight.numel(); ++i)
+    scaled.data<float>()[i] =
+        weight.data<float>()[i] * (of_channel[static_cast<std::size_t>(i % input.channels)] / unit);
+  return scaled;
+}
+
 }  // namespace
 
 void choose_narrow_buffers(DeviceSteps& plan) {
@@ -83,28 +106,61 @@ void choose_narrow_buffers(DeviceSteps& plan) {
   } while (has_changed);
 }
 
-std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest,
-                                 base::DType narrow) {
-  std::vector<float> most(plan.buffers.size(), 0.f), scales(plan.buffers.size(), 1.f);
+NarrowScales narrow_scales(const DeviceSteps& plan, std::span<const float> largest,
+                           base::DType narrow) {
+  struct Part {
+    std::int64_t begin, end;
+    float most;
+  };
+  std::vector<std::vector<Part>> parts(plan.buffers.size());
+  const auto add = [&](const PlanSlice& slice, float most) {
+    if (slice.buffer >= 0)
+      parts[at(slice.buffer)].push_back({slice.channel, slice.channel + slice.channels, most});
+  };
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
-    if (plan.steps[s].output.buffer < 0 || plan.extras[s].is_absorbed) continue;
-    float& of_buffer = most[at(plan.steps[s].output.buffer)];
-    of_buffer = std::max(of_buffer, largest[s]);
+    if (plan.extras[s].is_absorbed) continue;
+    add(plan.steps[s].output, largest[s]);
+    for (const PlanEpilogueNode& node : plan.steps[s].epilogue) add(node.aux, 0);
   }
+  NarrowScales scales;
+  const float room = narrow == base::DType::i8 ? 1.f : 2.f;
   for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
-    const float room = narrow == base::DType::i8 ? 1.f : 2.f;
-    if (plan.is_narrow[b]) scales[b] = gemm_core::cuda::narrow_scale(narrow, room * most[b]);
+    auto& of_channel = scales.emplace_back(static_cast<std::size_t>(plan.buffers[b].channels), 1.f);
+    if (!plan.is_narrow[b]) continue;
+    std::sort(parts[b].begin(), parts[b].end(),
+              [](const Part& x, const Part& y) { return x.begin < y.begin; });
+    for (std::size_t i = 0; i < parts[b].size();) {
+      Part joined = parts[b][i];
+      for (++i; i < parts[b].size() && parts[b][i].begin < joined.end; ++i) {
+        joined.end = std::max(joined.end, parts[b][i].end);
+        joined.most = std::max(joined.most, parts[b][i].most);
+      }
+      std::fill(of_channel.begin() + joined.begin, of_channel.begin() + joined.end,
+                gemm_core::cuda::narrow_scale(narrow, room * joined.most));
+    }
   }
   return scales;
 }
 
-void fold_scales(DeviceSteps& plan, std::size_t index, std::span<const float> scales,
+void scale_weights(DeviceSteps& plan, std::size_t index, const NarrowScales& scales) {
+  PlanStep& step = plan.steps[index];
+  if (step.kind != Kind::convolution || plan.extras[index].is_absorbed) return;
+  const float unit = largest_scale(step.inputs[0], scales);
+  step.weight = scaled_columns(step.weight, step.inputs[0], scales, unit);
+  base::Tensor& own = plan.extras[index].own_weight;
+  if (own.defined()) own = scaled_columns(own, step.inputs[1], scales, unit);
+}
+
+void fold_scales(DeviceSteps& plan, std::size_t index, const NarrowScales& scales,
                  std::span<const float> weights) {
   PlanStep& step = plan.steps[index];
   if (step.kind != Kind::convolution || plan.extras[index].is_absorbed) return;
-  const auto scale_of = [&](const PlanSlice& slice) { return scales[at(slice.buffer)]; };
+  // Of what a step writes or adds as one.
+  const auto scale_of = [&](const PlanSlice& slice) {
+    return scales[at(slice.buffer)][static_cast<std::size_t>(slice.channel)];
+  };
   // Sums times `scale` are values; values times `shrink` are what is stored.
-  const float scale = scale_of(step.inputs[0]), shrink = 1 / scale_of(step.output);
+  const float scale = largest_scale(step.inputs[0], scales), shrink = 1 / scale_of(step.output);
   const auto is_one = [](float v) { return v == 1; };
   const bool is_plain = scale * shrink == 1 && std::all_of(weights.begin(), weights.end(), is_one);
   const bool starts_with_scale =

@@ -20,16 +20,27 @@ inline bool multiplies_narrow(const DeviceSteps& plan, const PlanStep& step) {
          plan.is_narrow[static_cast<std::size_t>(step.inputs[0].buffer)];
 }
 
-// Scale of each buffer: 1 where it is wide, else for e4m3 the smallest power of two by which twice
-// the largest of `largest` (magnitudes of each step's output) among its writers still fits: frames
-// may exceed the one that was measured two- to fourfold before values saturate. For i8 that by
-// which the largest becomes 127: a step that has 8 bits in all spends none on what may come.
-std::vector<float> narrow_scales(const DeviceSteps& plan, std::span<const float> largest,
-                                 base::DType narrow);
+// By what the values of each channel of each buffer are divided: 1 where the buffer is wide. Parts
+// of a concatenation have scales of their own (a network's first features stand beside its last
+// ones, which may be a million times as large); slices that overlap, and those that are added as
+// one, share theirs.
+using NarrowScales = std::vector<std::vector<float>>;
+
+// `largest`: magnitudes of each step's output. For e4m3 the smallest power of two by which twice
+// the largest still fits: frames may exceed the one that was measured two- to fourfold before
+// values saturate. For i8 that by which the largest becomes 127: a step that has 8 bits in all
+// spends none on what may come.
+NarrowScales narrow_scales(const DeviceSteps& plan, std::span<const float> largest,
+                           base::DType narrow);
+
+// Rewrites a step's weights for inputs that are divided by their scales: each channel's by its
+// scale beside the largest one of inputs[0], which is left for fold_scales. Before the weights are
+// rounded.
+void scale_weights(DeviceSteps& plan, std::size_t step, const NarrowScales& scales);
 
 // Rewrites a step's epilogue for operands and results that are divided by their scales. `weights`:
 // of each output channel, empty where they have none.
-void fold_scales(DeviceSteps& plan, std::size_t step, std::span<const float> scales,
+void fold_scales(DeviceSteps& plan, std::size_t step, const NarrowScales& scales,
                  std::span<const float> weights);
 
 }  // namespace sparseconv::cuda

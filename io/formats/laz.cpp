@@ -1,159 +1,111 @@
-// LAZ through LASzip. The library gets a view of the file whose header holds nothing but what was
-// checked here, so what else a header can claim never reaches it; nor does the chunk table, which
-// it trusts: chunks of layers are decoded one by one, others in order.
-#include <laszip/laszip_api.h>
-
-#include <algorithm>
-#include <cstring>
-#include <istream>
-#include <streambuf>
+// LAZ: what can be checked is checked here, the rest is LASzip's in a process of its own.
+#include "io/formats/laz.hpp"
 
 #include "io/formats/las_points.hpp"
-#include "io/formats/laz.hpp"
-#include "io/formats/laz_layout.hpp"
+#include "io/formats/laz_decoder.hpp"
+
+#ifdef SPARSECONV_LAZ_PROCESS
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "io/hdf5_process.hpp"
+#endif
 
 namespace io {
 namespace {
 
-constexpr std::size_t kVlrHead = 54;
-
-template <class T>
-void put(std::string& bytes, std::size_t at, T value) {
-  std::memcpy(bytes.data() + at, &value, sizeof(T));
-}
-
-// The bytes before the points of a chunk: the file's own header with one record (how points are
-// packed) and nothing after them but the place of a chunk table, as an interrupted writer leaves
-// it.
-std::string clean_head(const Source& source, const LasHeader& header, const LazLayout& layout,
-                       const LazChunk& chunk) {
-  std::string head(static_cast<std::size_t>(header.points_offset), '\0');
-  source.read(0, head.data(), header.header_bytes);
-  put<std::uint32_t>(head, 100, 1);
-  if (header.minor >= 3) put<std::uint64_t>(head, 227, 0);  // waveforms
-  if (header.minor >= 4) {
-    put<std::uint64_t>(head, 235, 0);
-    put<std::uint32_t>(head, 243, 0);
+#ifdef SPARSECONV_LAZ_PROCESS
+// In the process that decodes.
+void serve_laz(int file, const hdf5::Channel& channel) {
+  std::string reason;
+  try {
+    const Source source(base::concat("/proc/self/fd/", file));
+    const LasHeader header = read_las_header(source);
+    const LazLayout layout = read_laz_layout(header);
+    const LazChunks found = find_laz_chunks(source, header, layout);
+    decode_laz(source, header, layout, found.chunks, [&](const char* records, std::int64_t count) {
+      const auto bytes = static_cast<std::size_t>(count * header.record_bytes);
+      ENSURE(channel.send(hdf5::Tag::block, {records, bytes}), "LAZ: nobody takes the points");
+    });
+    channel.send(hdf5::Tag::answer, {});
+    return;
+  } catch (const std::bad_alloc&) {
+    reason = "LAZ: decoding takes more memory than a file of this size explains";
+  } catch (const std::exception& error) {
+    reason = error.what();
   }
-  const auto at = static_cast<std::size_t>(header.header_bytes);
-  ENSURE(at + kVlrHead + header.laz_record.size() <= head.size(), "LAZ: offset to point data ",
-         header.points_offset, " leaves no room for the record 'laszip encoded'");
-  std::memcpy(head.data() + at + 2, "laszip encoded", 14);
-  put<std::uint16_t>(head, at + 18, 22204);
-  put<std::uint16_t>(head, at + 20, static_cast<std::uint16_t>(header.laz_record.size()));
-  std::memcpy(head.data() + at + kVlrHead, header.laz_record.data(), header.laz_record.size());
-  if (layout.compressor == 3)
-    put(head, at + kVlrHead + 12, static_cast<std::uint32_t>(chunk.points));
-  if (layout.compressor != 1)
-    head.append(reinterpret_cast<const char*>(&header.points_offset), sizeof header.points_offset);
-  return head;
+  channel.send(hdf5::Tag::error, reason);
 }
 
-// A file of that head and the bytes of one chunk.
-class LazBuffer final : public std::streambuf {
+// A file that another process can open: the source's own, or a copy of its memory.
+class OpenFile {
  public:
-  LazBuffer(const Source& source, std::string head, const LazChunk& chunk)
-      : source_(source), head_(std::move(head)), chunk_(chunk) {
-    buffer_.resize(static_cast<std::size_t>(std::min(kChunkBytes, size())));
-  }
-
- protected:
-  int_type underflow() override {
-    const std::int64_t at = position(), head_bytes = static_cast<std::int64_t>(head_.size());
-    const std::int64_t bytes = std::min<std::int64_t>(static_cast<std::int64_t>(buffer_.size()),
-                                                      (at < head_bytes ? head_bytes : size()) - at);
-    if (bytes <= 0) return traits_type::eof();
-    if (at < head_bytes) {
-      std::memcpy(buffer_.data(), head_.data() + at, static_cast<std::size_t>(bytes));
-    } else {
-      source_.read(chunk_.begin + at - head_bytes, buffer_.data(), bytes);
+  explicit OpenFile(const Source& source) : descriptor_(source.descriptor()) {
+    if (source.is_file()) return;
+    copy_ = ::memfd_create("laz", MFD_CLOEXEC);
+    descriptor_ = copy_;
+    std::vector<char> buffer(static_cast<std::size_t>(std::min(kChunkBytes, source.size())));
+    for (std::int64_t at = 0; at < source.size();) {
+      const std::int64_t bytes = std::min(kChunkBytes, source.size() - at);
+      source.read(at, buffer.data(), bytes);
+      ENSURE(::pwrite(copy_, buffer.data(), static_cast<std::size_t>(bytes), at) == bytes,
+             "LAZ: cannot hand the bytes to another process");
+      at += bytes;
     }
-    begin_ = at;
-    setg(buffer_.data(), buffer_.data(), buffer_.data() + bytes);
-    return traits_type::to_int_type(*gptr());
   }
-  pos_type seekoff(off_type offset, std::ios_base::seekdir from,
-                   std::ios_base::openmode mode) override {
-    const std::int64_t base = from == std::ios_base::beg   ? 0
-                              : from == std::ios_base::cur ? position()
-                                                           : size();
-    return seekpos(base + offset, mode);
+  ~OpenFile() {
+    if (copy_ >= 0) ::close(copy_);
   }
-  pos_type seekpos(pos_type target, std::ios_base::openmode) override {
-    const std::int64_t at = target;
-    if (at < 0 || at > size()) return pos_type(off_type(-1));
-    begin_ = at;
-    setg(buffer_.data(), buffer_.data(), buffer_.data());
-    return target;
-  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int descriptor() const { return descriptor_; }
 
  private:
-  std::int64_t size() const { return static_cast<std::int64_t>(head_.size()) + chunk_.bytes; }
-  std::int64_t position() const { return begin_ + (gptr() - eback()); }
-
-  const Source& source_;
-  std::string head_;
-  LazChunk chunk_;
-  std::vector<char> buffer_;
-  std::int64_t begin_ = 0;  // offset of eback()
+  int descriptor_ = -1, copy_ = -1;
 };
 
-class LazDecoder {
- public:
-  explicit LazDecoder(std::istream& stream) {
-    ENSURE(laszip_create(&handle_) == 0, "LAZ: cannot start LASzip");
-    laszip_BOOL is_compressed = 0;
-    if (laszip_open_reader_stream(handle_, stream, &is_compressed) != 0) {
-      const std::string why = error();
-      laszip_destroy(handle_);
-      base::fail("LAZ: LASzip refuses the file: ", why);
+void decode(const Source& source, const LasHeader& header, const LazLayout&, const LazChunks&,
+            LasPoints& points) {
+  const auto bytes = static_cast<std::uint64_t>(source.size()),
+             decoded = static_cast<std::uint64_t>(header.points * header.record_bytes);
+  const OpenFile file(source);
+  try {
+    hdf5::Process process(
+        serve_laz, file.descriptor(),
+        {.memory = (32 << 20) + 4 * bytes,
+         .seconds = static_cast<unsigned>(2 + (bytes + decoded) / hdf5::kBytesASecond)});
+    const auto block = static_cast<std::uint64_t>(laz_block(header) * header.record_bytes);
+    std::vector<char> records(block);
+    std::int64_t done = 0;
+    while (const std::uint64_t given = process.next_block()) {
+      const auto count = static_cast<std::int64_t>(given) / header.record_bytes;
+      ENSURE(given <= block && given == static_cast<std::uint64_t>(count * header.record_bytes) &&
+                 count <= header.points - done,
+             "LAZ: the decoding process gives a block of ", given, " bytes, ", header.points - done,
+             " points are missing");
+      process.receive(records.data(), given);
+      points.put(done, records.data(), count);
+      done += count;
     }
-    laszip_get_point_pointer(handle_, &point_);
-  }
-  ~LazDecoder() {
-    laszip_close_reader(handle_);
-    laszip_destroy(handle_);
-  }
-  LazDecoder(const LazDecoder&) = delete;
-  LazDecoder& operator=(const LazDecoder&) = delete;
-
-  bool next() { return laszip_read_point(handle_) == 0; }
-  const laszip_point& point() const { return *point_; }
-  std::string error() const {
-    laszip_CHAR* text = nullptr;
-    laszip_get_error(handle_, &text);
-    return text == nullptr ? "" : text;
-  }
-
- private:
-  laszip_POINTER handle_ = nullptr;
-  laszip_point* point_ = nullptr;
-};
-
-// The record as LAS stores it. LASzip's point begins with the 20 bytes of point format 0.
-void pack_record(const laszip_point& point, const LasHeader& header, char* out) {
-  std::memcpy(out, &point, 20);
-  if (header.is_new()) {
-    out[14] =
-        static_cast<char>(point.extended_return_number | point.extended_number_of_returns << 4);
-    out[15] = static_cast<char>(point.extended_classification_flags |
-                                point.extended_scanner_channel << 4 |
-                                point.scan_direction_flag << 6 | point.edge_of_flight_line << 7);
-    out[16] = static_cast<char>(point.extended_classification);
-    out[17] = static_cast<char>(point.user_data);
-    std::memcpy(out + 18, &point.extended_scan_angle, 2);
-    std::memcpy(out + 20, &point.point_source_ID, 2);
-  }
-  if (const int at = header.time_offset(); at >= 0) std::memcpy(out + at, &point.gps_time, 8);
-  if (const int at = header.colour_offset(); at >= 0) std::memcpy(out + at, point.rgb, 6);
-  if (const int at = header.nir_offset(); at >= 0) std::memcpy(out + at, &point.rgb[3], 2);
-  if (const int at = header.wave_offset(); at >= 0) std::memcpy(out + at, point.wave_packet, 29);
-  const std::int64_t used = las_record_bytes(header.point_format);
-  if (used < header.record_bytes) {
-    std::memcpy(out + used, point.extra_bytes,
-                static_cast<std::size_t>(header.record_bytes - used));
+    ENSURE(done == header.points, "LAZ: ", header.points - done, " of ", header.points,
+           " points are missing");
+  } catch (const Hdf5Damage& damage) {
+    const std::string_view text = damage.what();
+    base::fail("LAZ", text.substr(text.find(':')));
   }
 }
+#else
+void decode(const Source& source, const LasHeader& header, const LazLayout& layout,
+            const LazChunks& found, LasPoints& points) {
+  std::int64_t done = 0;
+  decode_laz(source, header, layout, found.chunks, [&](const char* records, std::int64_t count) {
+    points.put(done, records, count);
+    done += count;
+  });
+}
+#endif
 
 }  // namespace
 
@@ -163,29 +115,7 @@ Cloud read_laz(const Source& source, const LasHeader& header) {
   const LazLayout layout = read_laz_layout(header);
   const LazChunks found = find_laz_chunks(source, header, layout);
   LasPoints points(header, header.points);
-  if (header.points == 0) return points.finish();
-  const std::int64_t block =
-      std::min(header.points, std::max<std::int64_t>(kChunkBytes / header.record_bytes, 1));
-  std::vector<char> records(static_cast<std::size_t>(block * header.record_bytes));
-  std::int64_t done = 0, waiting = 0;  // points put into columns; decoded after them
-  const auto put_records = [&] {
-    points.put(done, records.data(), waiting);
-    done += waiting;
-    waiting = 0;
-  };
-  for (const LazChunk& chunk : found.chunks) {
-    LazBuffer buffer(source, clean_head(source, header, layout, chunk), chunk);
-    std::istream stream(&buffer);
-    LazDecoder decoder(stream);
-    for (std::int64_t i = 0; i < chunk.points; ++i) {
-      ENSURE(decoder.next(), "LAZ: point ", done + waiting, " of ", header.points,
-             " cannot be decoded, the file has ", source.size(),
-             " bytes (truncated?): ", decoder.error());
-      pack_record(decoder.point(), header, records.data() + waiting * header.record_bytes);
-      if (++waiting == block) put_records();
-    }
-  }
-  put_records();
+  if (header.points > 0) decode(source, header, layout, found, points);
   Cloud cloud = points.finish();
   if (!found.has_table)
     cloud.warnings.push_back("LAZ: the chunk table is not in the file; points were read in order");

@@ -215,6 +215,21 @@ TEST(Sm90GatherConv, TakesOwnRowsAsOneMoreTap) {
   EXPECT_GE(instances, 10);
 }
 
+// The same kernels on so little that racecheck is through in seconds.
+TEST(Sm90GatherConv, FewRowsForSanitizers) {
+  REQUIRE_HOPPER();
+  const HostMap map = submanifold(150, {3, 3, 3}, 28);
+  for (const Sm90Instance* instance : gemm_core::cuda::sm90_instances()) {
+    if (instance->element == DType::f32) continue;  // docs/cuda_state.md: what racecheck sees there
+    const ConvCase conv{.cin = instance->stage_k, .cout = 32};
+    expect_instance_is_right(*instance, conv, map, true);
+    if (instance->launch_own_rows == nullptr) continue;
+    ConvCase with_own_rows = conv;
+    with_own_rows.own_cin = instance->stage_k + 16;
+    expect_instance_is_right(*instance, with_own_rows, map, true);
+  }
+}
+
 TEST(SimtGatherConv, StoresAndAddsEightBits) {
   REQUIRE_DEVICE();
   const HostMap map = submanifold(700, {3, 3, 3}, 24);

@@ -14,6 +14,7 @@
 #include <string>
 #include <type_traits>
 
+#include "benchmarks/support/graph_timing.hpp"
 #include "gemm_core/base/convert.hpp"
 #include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "tests/cuda/host_map.hpp"
@@ -24,8 +25,6 @@ using base::DType;
 using base::cuda::Buffer;
 using gemm_core::cuda::TilePart;
 using namespace cuda_tests;
-
-constexpr int kLaunches = 20, kRepeats = 15;
 
 struct Options {
   std::string cells;
@@ -178,24 +177,6 @@ double relative_error(const Features& got, const Features& wanted) {
   return worst / largest;
 }
 
-double microseconds(const gemm_core::cuda::GatherConv& conv, cudaStream_t stream) {
-  const auto graph = base::cuda::Graph::capture(stream, [&] {
-    for (int i = 0; i < kLaunches; ++i) conv.run(stream);
-  });
-  const auto begin = base::cuda::Event::create(), end = base::cuda::Event::create();
-  for (int i = 0; i < 3; ++i) graph.launch(stream);
-  std::vector<float> times;
-  for (int i = 0; i < kRepeats; ++i) {
-    begin.record(stream);
-    graph.launch(stream);
-    end.record(stream);
-    end.synchronize();
-    times.push_back(base::cuda::elapsed_ms(begin, end) * 1000 / kLaunches);
-  }
-  std::sort(times.begin(), times.end());
-  return times[kRepeats / 2];
-}
-
 class Layer {
  public:
   Layer(const HostMap& map, int cin, int cout, DType dtype, bool is_short, cudaStream_t stream)
@@ -275,7 +256,7 @@ class Layer {
     const bool is_reference = executed == 0;
     if (is_reference && is_short_) return;
     const double error = is_reference ? 0 : relative_error(output_, expected_);
-    const double us = microseconds(conv, stream_);
+    const double us = benchmarks::graph_microseconds(stream_, [&] { conv.run(stream_); });
     const double useful = 2.0 * static_cast<double>(map_.pairs()) * cin_ * cout_ / us * 1e-6;
     const double share =
         is_reference ? 0 : static_cast<double>(map_.pairs()) / map_.rows / executed;

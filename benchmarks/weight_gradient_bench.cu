@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "benchmarks/support/graph_timing.hpp"
 #include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "gemm_core/device/cuda/gather/pair_lists.hpp"
 #include "gemm_core/device/cuda/gather/weight_gradient.hpp"
@@ -23,28 +24,9 @@ using base::cuda::Buffer;
 using namespace cuda_tests;
 using gemm_core::cuda::WeightGradient;
 
-constexpr int kLaunches = 20, kRepeats = 15;
 constexpr base::Device kDevice{base::Device::Kind::cuda, 0};
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-double microseconds(cudaStream_t stream, const std::function<void()>& run) {
-  const auto graph = base::cuda::Graph::capture(stream, [&] {
-    for (int i = 0; i < kLaunches; ++i) run();
-  });
-  const auto begin = base::cuda::Event::create(), end = base::cuda::Event::create();
-  for (int i = 0; i < 3; ++i) graph.launch(stream);
-  std::vector<float> times;
-  for (int i = 0; i < kRepeats; ++i) {
-    begin.record(stream);
-    graph.launch(stream);
-    end.record(stream);
-    end.synchronize();
-    times.push_back(base::cuda::elapsed_ms(begin, end) * 1000 / kLaunches);
-  }
-  std::sort(times.begin(), times.end());
-  return times[kRepeats / 2];
-}
 
 DType storage(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
@@ -79,7 +61,7 @@ struct Pairs {
     job.outputs = memory.data() + capacity;
     job.tap_begin = memory.data() + 2 * capacity;
     job.scratch = memory.data() + 2 * capacity + 64;
-    std::printf("pair lists: %.1f us\n", microseconds(stream, [&] {
+    std::printf("pair lists: %.1f us\n", benchmarks::graph_microseconds(stream, [&] {
                   gemm_core::cuda::build_pair_lists({&job, 1}, stream);
                 }));
   }
@@ -105,7 +87,7 @@ double forward_time(const HostMap& map, DeviceTable& table, int cin, int cout, D
       gemm_core::cuda::TilePart::centre, choice.instance->tile_m,
       gemm_core::cuda::lists_for(*choice.instance, cout, base::cuda::device_info(0)), stream);
   const gemm_core::cuda::GatherConv conv(a);
-  return microseconds(stream, [&] { conv.run(stream); });
+  return benchmarks::graph_microseconds(stream, [&] { conv.run(stream); });
 }
 
 void time_layer(const HostMap& map, DeviceTable& table, const Pairs& pairs, int cin, int cout,
@@ -145,7 +127,7 @@ void time_layer(const HostMap& map, DeviceTable& table, const Pairs& pairs, int 
       worst = d <= worst ? worst : d;
       largest = std::max(largest, std::abs(double(reference[i])));
     }
-    const double time = microseconds(stream, [&] { op.run(stream); });
+    const double time = benchmarks::graph_microseconds(stream, [&] { op.run(stream); });
     const double work = 2.0 * static_cast<double>(map.pairs()) * cin * cout;
     std::printf("  %-22s%s %8.1f us  %5.2f x forward  %6.1f TFLOP/s  error %.1e\n",
                 op.kernel_name(), kernel == chosen ? " *" : "  ", time,

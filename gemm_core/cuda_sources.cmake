@@ -1,5 +1,6 @@
 set(GEMM_CORE_CUDA_SOURCES
   base/cuda/resources.cpp
+  device/cuda/dense_node.cu
   device/cuda/gather/conv_weights.cpp
   device/cuda/gather/gather_conv.cu
   device/cuda/gather/pack_weights.cu

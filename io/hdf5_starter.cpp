@@ -81,14 +81,20 @@ union Control {
   char bytes[CMSG_SPACE(sizeof(Descriptors))];
 };
 
-bool send_request(int socket, Request request, const Descriptors& descriptors) {
-  Control control{};
-  iovec part{&request, sizeof request};
+// Both must outlive it.
+msghdr message_of(iovec& part, Control& control) {
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
+  return message;
+}
+
+bool send_request(int socket, Request request, const Descriptors& descriptors) {
+  Control control{};
+  iovec part{&request, sizeof request};
+  msghdr message = message_of(part, control);
   control.header.cmsg_level = SOL_SOCKET;
   control.header.cmsg_type = SCM_RIGHTS;
   control.header.cmsg_len = CMSG_LEN(sizeof descriptors);
@@ -103,11 +109,7 @@ bool send_request(int socket, Request request, const Descriptors& descriptors) {
 bool receive_request(int socket, Request& request, Descriptors& descriptors) {
   Control control{};
   iovec part{&request, sizeof request};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
+  msghdr message = message_of(part, control);
   ssize_t got = 0;
   do {
     got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);

@@ -2,8 +2,9 @@
 // type: by mma.sync on 128 x 128 tiles, 16 bytes at a time by cp.async where tables allow it, and
 // without tensor cores on 64 x 64 tiles.
 #pragma once
+#include "gemm_core/collective/sm80_warp_tile.cuh"
 #include "gemm_core/epilogue/cuda/table_store.cuh"
-#include "gemm_core/kernel/sm80_gemm.cuh"
+#include "gemm_core/kernel/tile_order.hpp"
 
 namespace gemm_core {
 
@@ -92,9 +93,7 @@ __global__ void __launch_bounds__(256, 1)
   using Sum = typename Config::Sum;
   extern __shared__ std::uint8_t shared[];
   const std::uint32_t stages = ptx::shared_address(shared);
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp_m = warp / 4 * 64, warp_n = warp % 4 * 32;
-  const Sm80WarpTile<Config> warp_tile{warp_m, warp_n, lane};
+  const auto warp_tile = Sm80WarpTile<Config>::own();
 
   for (std::uint32_t index = blockIdx.x; index < params.order.count(); index += gridDim.x) {
     const kernel::TileCoord tile = params.order.tile(index);
@@ -102,46 +101,21 @@ __global__ void __launch_bounds__(256, 1)
     const std::int64_t n = std::int64_t{tile.n} * Config::kTileN;
     const TableBatch batch = params.batches[tile.batch];
     const std::int64_t slices = (params.k + Config::kStageK - 1) / Config::kStageK;
-    const auto fill = [&](std::int64_t slice) {
-      if (slice < slices) {
-        const std::uint32_t to = stages + slice % Config::kStages * Config::kStageBytes;
-        Stage::fill(params.a, batch.a, m, slice * Config::kStageK, params.k, to);
-        Stage::fill(params.b, batch.b, n, slice * Config::kStageK, params.k,
-                    to + Config::kOperandBytes);
-      }
-      ptx::commit_copies();
-    };
 
     Sum sums[4][4][4] = {};
-#pragma unroll 1
-    for (int i = 0; i < Config::kStages - 1; ++i) fill(i);
-#pragma unroll 1
-    for (std::int64_t slice = 0; slice < slices; ++slice) {
-      ptx::wait_copies<Config::kStages - 2>();
-      __syncthreads();
-      fill(slice + Config::kStages - 1);
-      warp_tile.multiply(stages + slice % Config::kStages * Config::kStageBytes, sums);
-    }
-    ptx::wait_all_copies();
+    sm80_multiply<Config>(
+        stages, slices, warp_tile, sums, [&](std::int64_t slice, std::uint32_t to) {
+          Stage::fill(params.a, batch.a, m, slice * Config::kStageK, params.k, to);
+          Stage::fill(params.b, batch.b, n, slice * Config::kStageK, params.k,
+                      to + Config::kOperandBytes);
+        });
 
     // Results: the rows of one half of the warps at a time.
     Sum* const out = reinterpret_cast<Sum*>(shared);
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
       __syncthreads();
-      if (warp_m == half * 64) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-#pragma unroll
-            for (int v = 0; v < 4; ++v) {
-              const int r = i * 16 + lane / 4 + v / 2 * 8;
-              out[r * Config::kSumPitch + warp_n + j * 8 + lane % 4 * 2 + v % 2] = sums[i][j][v];
-            }
-          }
-        }
-      }
+      warp_tile.store_half(half, sums, out);
       __syncthreads();
       constexpr int kRuns = Config::kTileN / kDenseRun;
 #pragma unroll 1

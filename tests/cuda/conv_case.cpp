@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "gemm_core/base/convert.hpp"
+#include "gemm_core/base/parallel.hpp"
 
 namespace cuda_tests {
 namespace {
@@ -137,26 +138,29 @@ ConvProblem::ConvProblem(const ConvCase& conv, const HostMap& map, unsigned seed
              shift = rounded_values(conv.cout, DType::f32, random, 1);
 
   expected_.assign(index(std::int64_t{map.rows} * conv.cout), 0);
-  for (int r = 0; r < map.rows; ++r) {
-    for (int t = 0; t < map.taps; ++t) {
-      const int in = map.at(t, r);
-      if (in < 0) continue;
+  // Row by row, so that the order of each sum is one of loops, whatever the number of threads.
+  base::parallel_blocks(map.rows, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (int r = static_cast<int>(begin); r < end; ++r) {
+      for (int t = 0; t < map.taps; ++t) {
+        const int in = map.at(t, r);
+        if (in < 0) continue;
+        for (int co = 0; co < conv.cout; ++co) {
+          const float* row =
+              x.data() + index(std::int64_t{in} * conv.cin + co / group_cout * group_cin);
+          const float* weight = w.data() + index((std::int64_t{co} * map.taps + t) * group_cin);
+          double sum = 0;
+          for (int c = 0; c < group_cin; ++c) sum += static_cast<double>(row[c]) * weight[c];
+          expected_[index(std::int64_t{r} * conv.cout + co)] += sum;
+        }
+      }
       for (int co = 0; co < conv.cout; ++co) {
-        const float* row =
-            x.data() + index(std::int64_t{in} * conv.cin + co / group_cout * group_cin);
-        const float* weight = w.data() + index((std::int64_t{co} * map.taps + t) * group_cin);
-        double sum = 0;
-        for (int c = 0; c < group_cin; ++c) sum += static_cast<double>(row[c]) * weight[c];
-        expected_[index(std::int64_t{r} * conv.cout + co)] += sum;
+        double& sum = expected_[index(std::int64_t{r} * conv.cout + co)];
+        for (int c = 0; c < conv.own_cin; ++c)
+          sum += static_cast<double>(own[index(std::int64_t{r} * conv.own_cin + c)]) *
+                 own_w[index(std::int64_t{co} * conv.own_cin + c)];
       }
     }
-    for (int co = 0; co < conv.cout; ++co) {
-      double& sum = expected_[index(std::int64_t{r} * conv.cout + co)];
-      for (int c = 0; c < conv.own_cin; ++c)
-        sum += static_cast<double>(own[index(std::int64_t{r} * conv.own_cin + c)]) *
-               own_w[index(std::int64_t{co} * conv.own_cin + c)];
-    }
-  }
+  });
   for (std::size_t i = 0; i < expected_.size(); ++i) {
     const std::size_t co = i % index(conv.cout);
     double v = expected_[i];

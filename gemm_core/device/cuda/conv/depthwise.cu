@@ -7,7 +7,7 @@
 #include "gemm_core/collective/cpu_element.hpp"
 #include "gemm_core/device/conv_lowering.hpp"
 #include "gemm_core/device/cuda/conv/depthwise_rows.hpp"
-#include "gemm_core/device/cuda/tables/table_products.hpp"
+#include "gemm_core/device/cuda/dense_node.hpp"
 #include "gemm_core/kernel/depthwise_conv.cuh"
 
 namespace gemm_core::cuda {
@@ -20,15 +20,6 @@ std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; 
 constexpr std::int64_t kMostWeightBytes = 96 << 10;  // in shared memory
 constexpr int kStrip = 4;                            // positions a thread
 bool is_operand(DType t) { return is_narrow_float(t) || is_fp8(t); }
-
-DepthwiseTensor tensor_of(const ConvTensor& t) {
-  DepthwiseTensor to;
-  to.data = t.data;
-  to.type = t.dtype;
-  to.batch_step = t.outer_stride;
-  std::copy(t.axis_strides.begin(), t.axis_strides.end(), to.step);
-  return to;
-}
 
 template <std::size_t... kAxis>
 void set_divisors(base::FastDivMod (&to)[3], const Axes& extent, std::index_sequence<kAxis...>) {
@@ -54,6 +45,15 @@ Axes result_extent(const ConvArguments& g) {
 }
 
 }  // namespace
+
+DepthwiseTensor depthwise_tensor(const ConvTensor& t) {
+  DepthwiseTensor to;
+  to.data = t.data;
+  to.type = t.dtype;
+  to.batch_step = t.outer_stride;
+  std::copy(t.axis_strides.begin(), t.axis_strides.end(), to.step);
+  return to;
+}
 
 bool takes_depthwise_strips(const ConvArguments& g) {
   const ConvProblem& p = g.problem;
@@ -122,8 +122,8 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
   if (g.operation == ConvOperation::filter_gradient) {
     DepthwiseGradientParams params;
     set_geometry(params, p);
-    params.output = tensor_of(t.output);
-    params.input = tensor_of(t.activation);
+    params.output = depthwise_tensor(t.output);
+    params.input = depthwise_tensor(t.activation);
     params.rounds_to = g.compute;
     for (std::size_t i = 0; i < 3; ++i) params.input_extent[i] = static_cast<int>(p.input[i]);
     set_divisors(params.by_axis, p.output(), kAxes);
@@ -159,8 +159,8 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
     finish.taps = params.taps;
     finish.channels = params.channels;
     std::copy(params.kernel, params.kernel + 3, finish.kernel);
-    finish.to = tensor_of(t.filter);
-    finish.c = tensor_of(packed_strides(g.c, p.kernel, 1));
+    finish.to = depthwise_tensor(t.filter);
+    finish.c = depthwise_tensor(packed_strides(g.c, p.kernel, 1));
     finish.alpha = static_cast<float>(g.alpha);
     finish.beta = static_cast<float>(g.beta);
     const auto blocks = static_cast<unsigned>(ceil_div(params.taps * p.channels, 8));
@@ -171,9 +171,9 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
   if (by_rows_) return run_depthwise_rows(g, stream);
   DepthwiseParams params;
   set_geometry(params, p);
-  params.from = tensor_of(is_forward ? t.activation : t.output);
-  params.to = tensor_of(is_forward ? t.output : t.activation);
-  params.filter = tensor_of(t.filter);
+  params.from = depthwise_tensor(is_forward ? t.activation : t.output);
+  params.to = depthwise_tensor(is_forward ? t.output : t.activation);
+  params.filter = depthwise_tensor(t.filter);
   params.rounds_to = g.compute;
   const Axes from = is_forward ? p.input : p.output(), to = result_extent(g);
   for (std::size_t i = 0; i < 3; ++i) params.from_extent[i] = static_cast<int>(from[i]);
@@ -185,7 +185,7 @@ void Depthwise::run(void* workspace, cudaStream_t stream) const {
   params.result_extent = static_cast<int>(to[2]);
   params.alpha = static_cast<float>(g.alpha);
   params.beta = static_cast<float>(g.beta);
-  if (g.beta != 0) params.c = tensor_of(packed_strides(g.c, to, p.channels));
+  if (g.beta != 0) params.c = depthwise_tensor(packed_strides(g.c, to, p.channels));
   for (const EpilogueNode& node : g.epilogue.nodes)
     params.nodes[params.count++] = device_node(node);
   if (takes_depthwise_strips(g)) {

@@ -5,8 +5,12 @@
 #include <memory>
 
 #include "gemm_core/device/conv.hpp"
+#include "gemm_core/kernel/depthwise_tensor.hpp"
 
 namespace gemm_core::cuda {
+
+// An operand as the kernels read it.
+DepthwiseTensor depthwise_tensor(const ConvTensor& tensor);
 
 // Activation, filter and output of one float type, which is what is multiplied, aligned chunks of
 // eight channels; no beta, no nodes.

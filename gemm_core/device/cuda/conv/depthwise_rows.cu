@@ -51,15 +51,6 @@ DepthwiseWalk walk_over(const ConvProblem& p, const Axes& result, int channels_o
   return walk;
 }
 
-DepthwiseTensor tensor_of(const ConvTensor& t) {
-  DepthwiseTensor to;
-  to.data = t.data;
-  to.type = t.dtype;
-  to.batch_step = t.outer_stride;
-  std::copy(t.axis_strides.begin(), t.axis_strides.end(), to.step);
-  return to;
-}
-
 }  // namespace
 
 bool takes_depthwise_rows(const ConvArguments& g) {
@@ -82,9 +73,9 @@ void run_depthwise_rows(const ConvArguments& g, cudaStream_t stream) {
   const bool is_forward = g.operation == ConvOperation::forward;
   const Axes from = is_forward ? p.input : p.output(), to = is_forward ? p.output() : p.input;
   DepthwiseRowsParams params;
-  params.from = tensor_of(is_forward ? t.activation : t.output);
-  params.to = tensor_of(is_forward ? t.output : t.activation);
-  params.filter = tensor_of(t.filter);
+  params.from = depthwise_tensor(is_forward ? t.activation : t.output);
+  params.to = depthwise_tensor(is_forward ? t.output : t.activation);
+  params.filter = depthwise_tensor(t.filter);
   params.from_rows = static_cast<int>(from[1]);
   params.from_columns = static_cast<int>(from[2]);
   params.rows = static_cast<int>(to[1]);
@@ -125,8 +116,8 @@ void run_depthwise_filter_rows(const ConvArguments& g, int blocks, float* sums,
   const ConvTensors t = conv_tensors(g);
   const Axes output = p.output();
   DepthwiseFilterRowsParams params;
-  params.output = tensor_of(t.output);
-  params.input = tensor_of(t.activation);
+  params.output = depthwise_tensor(t.output);
+  params.input = depthwise_tensor(t.activation);
   params.input_rows = static_cast<int>(p.input[1]);
   params.input_columns = static_cast<int>(p.input[2]);
   params.rows = static_cast<int>(output[1]);

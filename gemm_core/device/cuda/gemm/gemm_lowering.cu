@@ -5,6 +5,7 @@
 
 #include "gemm_core/base/cuda/cuda_check.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/dense_node.hpp"
 #include "gemm_core/device/cuda/gemm/complex_gemm.hpp"
 #include "gemm_core/device/cuda/gemm/f64_gemm.hpp"
 #include "gemm_core/device/cuda/tensor_map.hpp"
@@ -42,24 +43,6 @@ DenseMatrix matrix_of(const Operand& o) {
   x.batch_stride = o.batch_stride;
   x.type = o.dtype;
   return x;
-}
-
-DenseNode node_of(const EpilogueNode& node) {
-  DenseNode to;
-  to.kind = node.kind;
-  to.activation = node.activation;
-  to.slope = node.activation == Activation::relu         ? 0.f
-             : node.activation == Activation::leaky_relu ? node.slope
-                                                         : 1.f;
-  to.scale = node.scale;
-  to.shift = node.shift;
-  if (node.kind == EpilogueNode::Kind::add) {
-    to.aux = node.aux.data;
-    to.aux_pitch = node.aux.stride[0];
-    to.aux_type = node.aux.dtype;
-    to.aux_vectors = is_aligned(to.aux, 16) && to.aux_pitch * base::bytes(to.aux_type) % 16 == 0;
-  }
-  return to;
 }
 
 GroupedRef groups_of(const GroupedValues& v, bool k_is_columns) {
@@ -187,7 +170,7 @@ DenseProduct lower_product(const GemmArguments& g) {
   e.n = p.n;
   e.c.vectors = takes_vectors(e.c, p.m, p.n, p.batch);
   e.d.vectors = takes_vectors(e.d, p.m, p.n, p.batch);
-  for (const EpilogueNode& node : g.epilogue.nodes) e.nodes[e.count++] = node_of(node);
+  for (const EpilogueNode& node : g.epilogue.nodes) e.nodes[e.count++] = device_node(node);
   e.fuses = can_fuse(p);
   for (int i = e.count; i-- > 0 && e.fuses;) {
     if (e.nodes[i].kind == EpilogueNode::Kind::add && base::bits(e.nodes[i].aux_type) == 16)

@@ -4,6 +4,7 @@
 
 #include "gemm_core/base/cuda/cuda_check.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/dense_node.hpp"
 
 namespace gemm_core::cuda {
 namespace {
@@ -38,25 +39,6 @@ TableData data_of(const MatrixRef& m) {
 }
 
 }  // namespace
-
-DenseNode device_node(const EpilogueNode& node) {
-  DenseNode to;
-  to.kind = node.kind;
-  to.activation = node.activation;
-  to.slope = node.activation == Activation::relu         ? 0.f
-             : node.activation == Activation::leaky_relu ? node.slope
-                                                         : 1.f;
-  to.scale = node.scale;
-  to.shift = node.shift;
-  if (node.kind == EpilogueNode::Kind::add) {
-    to.aux = node.aux.data;
-    to.aux_pitch = node.aux.stride[0];
-    to.aux_type = node.aux.dtype;
-    to.aux_vectors = reinterpret_cast<std::uintptr_t>(to.aux) % 16 == 0 &&
-                     to.aux_pitch * base::bytes(to.aux_type) % 16 == 0;
-  }
-  return to;
-}
 
 std::size_t TableProducts::keep(const void* data, std::size_t bytes) {
   const std::size_t at = (staged_.size() + kAlignment - 1) / kAlignment * kAlignment;

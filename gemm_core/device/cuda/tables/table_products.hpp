@@ -48,6 +48,4 @@ void launch_table_mma(base::DType element, const TableGemmParams& params, int bl
 void launch_table_simt(base::DType sums, const TableGemmParams& params, int blocks,
                        cudaStream_t stream);
 
-DenseNode device_node(const EpilogueNode& node);
-
 }  // namespace gemm_core::cuda

@@ -174,11 +174,11 @@ void write_voxel_file(const std::filesystem::path& path, const VoxelFile& voxels
                        std::vector<double>(voxels.origin.begin(), voxels.origin.end()));
   }
   if (!voxels.feature_names.empty()) file.set_attribute("/", "feature_names", voxels.feature_names);
-  std::vector<std::int32_t> coords;
-  coords.reserve(static_cast<std::size_t>(4 * tensor.rows()));
-  for (const Coord& c : tensor.coordinates->coords())
-    coords.insert(coords.end(), {c.batch, c.x, c.y, c.z});
-  file.write<std::int32_t>("/coordinates", coords, {tensor.rows(), 4});
+  static_assert(sizeof(Coord) == 4 * sizeof(std::int32_t));  // [batch, x, y, z], as in the file
+  const auto coords = tensor.coordinates->coords();
+  file.write<std::int32_t>(
+      "/coordinates", {reinterpret_cast<const std::int32_t*>(coords.data()), 4 * coords.size()},
+      {tensor.rows(), 4});
   file.write_tensor("/features", tensor.features);
   // No rows: the map of zero points, which is as empty as none.
   if (!voxels.point_to_voxel.empty() || voxels.tensor.rows() == 0) {

@@ -22,6 +22,7 @@ set(SPARSECONV_CUDA_SOURCES
   cuda/training/device_tape_backward.cpp
   cuda/training/device_tape_forward.cpp
   cuda/training/device_tape_frame.cpp
+  cuda/training/device_tape_launch.cpp
   cuda/training/device_trainer.cpp
   cuda/training/loss_kernels.cu
   cuda/training/lovasz_kernels.cu

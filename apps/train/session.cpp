@@ -1,6 +1,7 @@
 #include "apps/train/session.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cmath>
@@ -29,6 +30,13 @@ double seconds_since(Clock::time_point start) {
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::max(0.0, seconds));
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+// A device waits for the one thread that feeds it: where cores are few, those that make batches
+// give way. (On Linux the priority is the thread's own.)
+void give_way() {
+  static thread_local const int result = setpriority(PRIO_PROCESS, 0, 10);
+  (void)result;  // a system that refuses leaves things as they were
 }
 
 // Errors of writing begin with the file that was to be written.
@@ -221,7 +229,10 @@ int TrainSession::run() {
   // A batch of streets that are simulated anew takes several times as long as one of kept streets.
   OrderedLoader<Batch> loader(
       static_cast<std::size_t>(all - first), settings_.jobs,
-      [&](std::size_t i) { return load_batch(first + static_cast<std::int64_t>(i)); },
+      [&](std::size_t i) {
+        if (settings_.training.device != "cpu") give_way();
+        return load_batch(first + static_cast<std::int64_t>(i));
+      },
       3 * settings_.jobs);
   const auto class_count = static_cast<std::int64_t>(map_.classes().size());
   std::optional<Epoch> epoch;

@@ -57,7 +57,6 @@ Batch make_batch(std::span<const LabelledCloud> scans, const ModelInput& input) 
 Batch joined(std::span<const Batch> batches) {
   if (batches.size() == 1) return batches[0];
   Batch all;
-  std::vector<Coord> coords;
   std::int32_t entries = 0;
   std::int64_t channels = -1, rows = 0;
   std::optional<SpatialShape> shape;
@@ -72,18 +71,16 @@ Batch joined(std::span<const Batch> batches) {
            batch.voxels.channels(), " channels");
     ENSURE(own.spatial_shape() == shape, "joined: batches of unequal spatial shapes");
     are_sorted = are_sorted && own.is_sorted();
-    for (Coord c : own.coords()) {
-      c.batch += entries;
-      coords.push_back(c);
-    }
     entries += own.batch_size();
     rows += batch.voxels.rows();
-    all.labels.insert(all.labels.end(), batch.labels.begin(), batch.labels.end());
   }
+  ENSURE(entries <= kBatchMax, "joined: ", entries, " batch entries, at most ", kBatchMax);
+  all.labels.reserve(static_cast<std::size_t>(rows));
   all.voxels.features =
       base::Tensor::empty({rows, std::max<std::int64_t>(channels, 0)}, base::DType::f32);
   std::int64_t at = 0;
   for (const Batch& batch : batches) {
+    all.labels.insert(all.labels.end(), batch.labels.begin(), batch.labels.end());
     const std::int64_t count = batch.voxels.features.numel();
     if (count == 0) continue;
     const float* from = batch.voxels.features.data<float>();
@@ -91,14 +88,28 @@ Batch joined(std::span<const Batch> batches) {
     at += count;
   }
   const Coordinates::Options options{.batch_size = entries, .spatial_shape = shape};
-  ENSURE(entries <= kBatchMax, "joined: ", entries, " batch entries, at most ", kBatchMax);
+  std::int32_t before = 0;  // entries of the batches so far
   if (!are_sorted) {
+    std::vector<Coord> coords;
+    coords.reserve(static_cast<std::size_t>(rows));
+    for (const Batch& batch : batches) {
+      for (Coord c : batch.voxels.coordinates->coords()) {
+        c.batch += before;
+        coords.push_back(c);
+      }
+      before += batch.voxels.coordinates->batch_size();
+    }
     all.voxels.coordinates = Coordinates::create(std::move(coords), options);
     return all;
   }
+  // The batch stands in the highest bits of a key.
   base::Buffer<Key> keys;
-  keys.reserve(coords.size());
-  for (const Coord& c : coords) keys.push_back(pack(c));
+  keys.reserve(static_cast<std::size_t>(rows));
+  for (const Batch& batch : batches) {
+    const Key step = static_cast<Key>(before) << (3 * kAxisBits);
+    for (const Key key : batch.voxels.coordinates->keys()) keys.push_back(key + step);
+    before += batch.voxels.coordinates->batch_size();
+  }
   all.voxels.coordinates = Coordinates::from_sorted_keys(std::move(keys), options);
   return all;
 }

@@ -150,6 +150,10 @@ class BackwardPlanner {
     }
     for (const PlanSlice& input : step.inputs) backward.inputs.push_back(write(input, time));
     keep_values(step, index);
+    if (step.kind == Kind::convolution && options_.lingers > 0) {
+      touch(backward.gradient, time + options_.lingers);
+      touch(planned_.kept(step.inputs[0]), time + options_.lingers);
+    }
   }
 
   // Buffers that elementwise steps alone write, from values that are kept. Greedy in the order of

@@ -52,6 +52,9 @@ struct TrainingPlanOptions {
   // Outputs of batch norms, sums and activations are not kept for the backward pass but made again
   // in it, where what they were made of is kept: less memory, a little more time, the same bits.
   bool recomputes = false;
+  // Steps for which what the gradient of a convolution's weights reads stays after the
+  // convolution's own step, so that it may run beside those that follow.
+  int lingers = 0;
 };
 
 // Precondition: validate(model).

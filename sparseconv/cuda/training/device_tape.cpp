@@ -25,6 +25,16 @@ bool is_symmetric(const PlanMap& map) {
          map.geometry == ConvGeometry::submanifold(map.geometry.kernel, map.geometry.dilation);
 }
 
+// Launches of the highest or the lowest priority there is.
+base::cuda::Stream stream_of(bool is_urgent) {
+  int least = 0, greatest = 0;
+  CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  cudaStream_t stream{};
+  CUDA_CHECK(
+      cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, is_urgent ? greatest : least));
+  return base::cuda::Stream(stream);
+}
+
 template <class T>
 base::cuda::Buffer<T> zeros(std::size_t count) {
   base::cuda::Buffer<T> buffer(count);
@@ -46,8 +56,9 @@ DeviceTape::DeviceTape(const Model& model, const training::TapeOptions& options,
     : options_(options),
       device_(device),
       storage_(options.dtype == DType::tf32 ? DType::f32 : options.dtype),
-      planned_(training::make_training_plan(
-          model, {.input_gradient = options.input_gradient, .recomputes = options.recomputes})),
+      planned_(training::make_training_plan(model, {.input_gradient = options.input_gradient,
+                                                    .recomputes = options.recomputes,
+                                                    .lingers = kBeside})),
       plan_(planned_.plan),
       products_(plan_.steps.size()),
       offsets_(plan_.steps.size()),
@@ -61,7 +72,8 @@ DeviceTape::DeviceTape(const Model& model, const training::TapeOptions& options,
   (void)base::cuda::device_info(device);  // names the device where there is no such
   const base::cuda::DeviceGuard guard(device);
   check_kernels_run_on(device);
-  stream_ = base::cuda::Stream::create();
+  stream_ = stream_of(true);
+  beside_ = stream_of(false);
   begin_ = base::cuda::Event::create();
   after_maps_ = base::cuda::Event::create();
   after_forward_ = base::cuda::Event::create();

@@ -65,11 +65,14 @@ class DeviceTape {
   std::int64_t nbytes() const;  // of activations and gradients
 
  private:
+  // Steps of the backward pass for which the gradient of a convolution's weights may still run.
+  static constexpr int kBeside = 2;
   using Launch = std::function<void(cudaStream_t)>;
   struct NamedLaunch {
     const char* what;
     std::size_t step;
     Launch run;
+    bool is_beside = false;  // on the second stream, while later steps run
   };
   // Of a convolution step.
   struct Product {
@@ -114,6 +117,9 @@ class DeviceTape {
   void prepare_pairs();
   void prepare_scratch();
   void run_all(const std::vector<NamedLaunch>& launches);
+  void run_beside(const std::vector<NamedLaunch>& launches);
+  void fork(const base::cuda::Event& event) const;
+  void join(const base::cuda::Event& event) const;
   void prepare_dense();
   void copy_keys(const FrameInput& input);
   void copy_features(const FrameInput& input);
@@ -135,6 +141,10 @@ class DeviceTape {
   }
   void add_backward(const char* what, Launch launch) {
     backward_.push_back({what, step_, std::move(launch)});
+  }
+  // What writes parameters' gradients alone.
+  void add_beside(const char* what, Launch launch) {
+    backward_.push_back({what, step_, std::move(launch), true});
   }
 
   // device_tape_forward.cpp
@@ -173,7 +183,8 @@ class DeviceTape {
   base::cuda::Buffer<RunningJob> running_jobs_;
   gemm_core::cuda::WeightPacker packer_;
 
-  base::cuda::Stream stream_;
+  base::cuda::Stream stream_, beside_;            // beside_: of lower priority
+  std::vector<base::cuda::Event> forks_, joins_;  // of launches beside others, in their order
   base::cuda::Event begin_, after_maps_, after_forward_, after_backward_;
   Shape shape_;
   bool is_prepared_ = false, is_roomy_ = false;  // roomy: bounds are far above what frames need

@@ -134,7 +134,7 @@ void DeviceTape::prepare_convolution_back(std::size_t index) {
   auto dw = weight_gradient(index);
   dw.pieces = pieces_.data();
   auto weights = std::make_shared<WeightGradient>(dw);
-  add_backward("weight gradient", [weights](cudaStream_t stream) { weights->run(stream); });
+  add_beside("weight gradient", [weights](cudaStream_t stream) { weights->run(stream); });
 
   GradientTarget target;
   if (!prepare_target(planned_.backward[index].inputs[0], target)) return;

@@ -38,6 +38,7 @@ void DeviceTape::begin(const FrameInput& input) {
   if (after_launch) {
     copy_keys(input);
     begin_.record(stream);
+    packer_.run(stream);
     launch_maps();
     after_maps_.record(stream);
     copy_features(input);
@@ -48,7 +49,10 @@ void DeviceTape::begin(const FrameInput& input) {
   if (!maps_graph_) {
     maps_graph_ = base::cuda::Graph::capture(stream, [&] {
       begin_.record_in_graph(stream);
+      fork(forks_.front());
+      packer_.run(beside_.get());
       launch_maps();
+      join(joins_.front());
       after_maps_.record_in_graph(stream);
     });
     forward_graph_ = base::cuda::Graph::capture(stream, [&] {
@@ -66,7 +70,6 @@ void DeviceTape::begin(const FrameInput& input) {
 void DeviceTape::launch_forward() {
   const cudaStream_t stream = stream_.get();
   load_features();
-  packer_.run(stream);
   run_all(forward_);
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     if (!plan_.outputs[i].is_dense) {
@@ -81,22 +84,16 @@ void DeviceTape::launch_forward() {
 void DeviceTape::backward() {
   const base::cuda::DeviceGuard guard(device_);
   const auto launch = [&] {
-    run_all(backward_);
+    if (after_launch)
+      run_all(backward_);
+    else
+      run_beside(backward_);
     for (const PlanSlice& part : planned_.input_cleared)
       zero_rows(view(part), rows_of(0), stream_.get());
   };
   if (after_launch) return launch();
   if (!backward_graph_) backward_graph_ = base::cuda::Graph::capture(stream_.get(), launch);
   backward_graph_.launch(stream_.get());
-}
-
-void DeviceTape::run_all(const std::vector<NamedLaunch>& launches) {
-  for (const NamedLaunch& launch : launches) {
-    launch.run(stream_.get());
-    if (!after_launch) continue;
-    stream_.synchronize();
-    after_launch(launch.what, plan_.steps[launch.step].node);
-  }
 }
 
 bool DeviceTape::finish() {
@@ -223,6 +220,12 @@ void DeviceTape::prepare(const Shape& shape) {
     prepare_step(s, "", [&] { prepare_forward(s); });
   for (std::size_t s = plan_.steps.size(); s-- > 0;) {
     if (planned_.backward[s].runs) prepare_step(s, "gradient of ", [&] { prepare_backward(s); });
+  }
+  const auto beside = std::count_if(backward_.begin(), backward_.end(),
+                                    [](const NamedLaunch& launch) { return launch.is_beside; });
+  while (std::ssize(forks_) < std::max<std::ptrdiff_t>(1, beside)) {
+    forks_.push_back(base::cuda::Event::create());
+    joins_.push_back(base::cuda::Event::create());
   }
   running_.clear();
   for (std::size_t s = 0; s < plan_.steps.size(); ++s) {

@@ -9,6 +9,7 @@
 #include "gemm_core/base/cuda/resources.hpp"
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
 #include "sparseconv/cuda/maps/counted_order.cuh"
+#include "sparseconv/cuda/maps/mark_blocks.cuh"
 #include "sparseconv/cuda/maps/radix_sort.cuh"
 
 namespace sparseconv::cuda {
@@ -37,15 +38,28 @@ constexpr int memory_words() {
 }
 
 template <class Step>
+constexpr bool waits_last() {
+  if constexpr (requires { Step::kWaitsLast; }) return Step::kWaitsLast;
+  return false;
+}
+
+template <class Step>
 __global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>())
     map_step(const __grid_constant__ Step step, const __grid_constant__ JobBlocks blocks) {
-  wait_and_go_on();
+  if constexpr (waits_last<Step>()) {
+    gemm_core::ptx::allow_successor();
+  } else {
+    wait_and_go_on();
+  }
   int job = 0;
   while (job + 1 < step.jobs() && blockIdx.x >= blocks.first[job + 1]) ++job;
   const std::int32_t size = step.size(job);
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x - blocks.first[job]) * kStepThreads;
-  if (first >= size) return;
+  if (first >= size) {
+    if constexpr (waits_last<Step>()) gemm_core::ptx::wait_for_predecessor();
+    return;
+  }
   // Launches are sized by bounds: few blocks that take several pieces in turn, rather than many
   // of which most find nothing to do.
   const std::int64_t stride =
@@ -73,6 +87,7 @@ __global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>(
   } else {
     run_all();
   }
+  if constexpr (waits_last<Step>()) gemm_core::ptx::wait_for_predecessor();
 }
 
 struct AddRows {
@@ -146,6 +161,10 @@ class DeviceRunner {
     return counts == nullptr
                ? to
                : radix_sort(from, to, number, bits, static_cast<std::int32_t*>(counts), stream_);
+  }
+  // Cells of strided sets, marked block by block.
+  void mark_blocks(const PlainMarks& marks) {
+    if (!scratch_.is_dry) mark_blocks_of(marks, stream_);
   }
   // Rows of maps that are counted, in order.
   void order(const OrderJobs& orders) {

@@ -179,8 +179,8 @@ void FrameRunner::launch_maps(cudaStream_t stream) {
                 .device_rows = shape_.is_cloud ? voxelizer_->row_count() : sizes_.data(),
                 .batch_size = shape_.batch_size,
                 .spatial_shape = shape_.spatial_shape},
-               stream);
-  tables_.build([this](int level) { return rows_of(level); }, stream);
+               stream,
+               [&] { tables_.build([this](int level) { return rows_of(level); }, stream); });
 }
 
 void FrameRunner::launch_input(cudaStream_t stream) {

@@ -8,6 +8,7 @@
 #include "gemm_core/base/error.hpp"
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
 #include "sparseconv/cuda/maps/order_steps.cuh"
+#include "sparseconv/cuda/maps/plain_marks.cuh"
 
 namespace cuda_tests {
 
@@ -48,6 +49,18 @@ class HostRunner {
       to.values[i] = from.values[order[static_cast<std::size_t>(i)]];
     }
     return to;
+  }
+  void mark_blocks(const sparseconv::cuda::PlainMarks& marks) {
+    using namespace sparseconv::cuda;
+    for (int job = 0; job < marks.count; ++job) {
+      const PlainMark& mark = marks[job];
+      for (std::int32_t b = 0; b < *mark.source.used; ++b) {
+        const BlockHead head = mark.source.entries[mark.source.list[b]].head;
+        const auto span =
+            BlockSpan::of(mark, head.id, mark.is_marked != 0 ? ~head.mask : head.mask);
+        for (int block = 0; block < span.blocks; ++block) span.put(mark, block);
+      }
+    }
   }
   void order(const sparseconv::cuda::OrderJobs& orders) {
     using namespace sparseconv::cuda;

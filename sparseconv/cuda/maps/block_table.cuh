@@ -32,8 +32,8 @@ struct BlockTable {
   BlockEntry* entries = nullptr;
   std::int32_t slots = 0;  // power of two, at least 16
   std::int32_t shift = 0;  // 64 - log2(slots / 8)
-  // Where cells are marked before they have keys: slots in use, in any order, and their number (0
-  // before a build).
+  // Of sets that are marked, or that others are marked from: slots in use, in any order, and their
+  // number (0 before a build).
   std::int32_t *list = nullptr, *used = nullptr;
 
   SPARSECONV_DEVICE std::int32_t home(Key id) const {

@@ -2,6 +2,7 @@
 // in tests.
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "sparseconv/cuda/maps/frame_layout.hpp"
@@ -131,6 +132,7 @@ class SetBuilder {
 
   // Keys of all sets whose cells are marked.
   void number_marked() {
+    flush_marks();
     MarkedSets sets;
     const auto number = [&] {
       if (sets.count == 0) return;
@@ -161,25 +163,95 @@ class SetBuilder {
 
   void build_general(const SetStage& stage) {
     const int made = stage.sets.front();
-    const auto& shape = shapes_[static_cast<std::size_t>(made)];
+    if (!mark_plainly(stage)) mark_generally(stage);
+    reach(made, State::marked);
+    if (stage.is_counted) return;
+    flush_marks();
+    number_sorted(stage);
+  }
+
+  // A set that has a table, or is marked, and the layer that leads from it.
+  struct Origin {
+    int set;
+    ConvGeometry geometry;
+  };
+  // The layer before a marked set, where it is strided and alone.
+  const SetStage* layer_before(int set) const {
+    if (state(set) != State::marked) return nullptr;
+    for (const SetStage& stage : frame_.stages) {
+      if (stage.sets.front() == set && stage.kind == SetStage::Kind::general)
+        return stage.is_strided && stage.parts.size() == 1 ? &stage : nullptr;
+    }
+    return nullptr;
+  }
+  const std::optional<SpatialShape>& shape(int set) const {
+    return shapes_[static_cast<std::size_t>(set)];
+  }
+
+  // Layers upon marked sets become one layer upon the set that these come from: so all of them are
+  // marked by one launch.
+  bool mark_plainly(const SetStage& stage) {
+    const int made = stage.sets.front();
+    if (!stage.is_strided || stage.parts.size() != 1) return false;
+    Origin origin{stage.parts.front().source, stage.parts.front().geometry};
+    while (const SetStage* const before = layer_before(origin.set)) {
+      const SetSpec::Part& part = before->parts.front();
+      const auto both = composed(part.geometry, origin.geometry, shape(part.source),
+                                 shape(origin.set), shape(made));
+      if (!both || !is_plain(*both)) break;
+      origin = {part.source, *both};
+    }
+    if (!is_plain(origin.geometry)) return false;
+    make_table(origin.set);
+    if (state(origin.set) == State::marked) flush_marks();
+    PlainMark mark{.source = set(origin.set).table,
+                   .table = set(made).table,
+                   .is_marked = state(origin.set) == State::marked ? 1 : 0,
+                   .is_bounded = shape(made).has_value() ? 1 : 0,
+                   .errors = stage.errors,
+                   .full = stage.full};
+    for (std::size_t a = 0; a < 3; ++a) {
+      const auto stride = static_cast<std::uint32_t>(origin.geometry.stride[a]);
+      mark.stride[a] = origin.geometry.stride[a];
+      mark.shift[a] = std::has_single_bit(stride) ? std::countr_zero(stride) : -1;
+      mark.padding[a] = origin.geometry.padding[a];
+      mark.reach[a] = origin.geometry.kernel[a] - 1;
+      mark.last[a] = last_of(made, a);
+    }
+    marks_.item[marks_.count++] = mark;
+    if (marks_.count == kMaxJobs) flush_marks();
+    return true;
+  }
+  void flush_marks() {
+    if (marks_.count > 0) runner_.mark_blocks(marks_);
+    marks_.count = 0;
+  }
+
+  void mark_generally(const SetStage& stage) {
+    const int made = stage.sets.front();
+    flush_marks();
     MarkOutputs mark{.sources = {},
                      .table = set(made).table,
-                     .last = {},
-                     .is_bounded = shape.has_value(),
+                     .last = {last_of(made, 0), last_of(made, 1), last_of(made, 2)},
+                     .is_bounded = shape(made).has_value(),
                      .is_strided = stage.is_strided,
                      .errors = stage.errors,
                      .full = stage.full};
-    for (std::size_t a = 0; a < 3 && shape; ++a) {
-      mark.last[a] = static_cast<std::int32_t>(
-          std::clamp<std::int64_t>((*shape)[a] - 1, -1, std::numeric_limits<std::int32_t>::max()));
-    }
     for (const SetSpec::Part& part : stage.parts) {
-      mark.sources.item[mark.sources.count++] = {set(part.source), part.geometry,
+      make_table(part.source);
+      mark.sources.item[mark.sources.count++] = {set(part.source).table, part.geometry,
                                                  state(part.source) == State::marked ? 1 : 0};
     }
     runner_.run(mark);
-    reach(made, State::marked);
-    if (!stage.is_counted) number_sorted(stage);
+  }
+  // The last cell within bounds along an axis, where there are any.
+  std::int32_t last_of(int made, std::size_t axis) const {
+    if (!shape(made)) return 0;
+    return static_cast<std::int32_t>(std::clamp<std::int64_t>(
+        (*shape(made))[axis] - 1, -1, std::numeric_limits<std::int32_t>::max()));
+  }
+  void make_table(int of) {
+    if (state(of) == State::keyed) insert_blocks();
   }
 
   void number_sorted(const SetStage& stage) {
@@ -201,6 +273,7 @@ class SetBuilder {
   const FrameKeys& input_;
   std::vector<std::optional<SpatialShape>> shapes_;
   std::vector<State> state_;
+  PlainMarks marks_;  // not launched yet
 };
 
 template <class Runner>
@@ -229,22 +302,32 @@ void find_neighbours(Runner& runner, const std::vector<OrderJob>& orders) {
   if (find.orders.count > 0) runner.run(find);
 }
 
+// `before_slots` may enqueue what reads no more than masks of groups.
 template <class Runner>
-void build_orders(Runner& runner, const FrameLayout& frame) {
+void build_orders(Runner& runner, const FrameLayout& frame,
+                  const std::function<void()>& before_slots) {
   find_neighbours<true>(runner, frame.orders);
   find_neighbours<false>(runner, frame.orders);
+  std::vector<OrderSlots> slots;
   for (const OrderBatch& batch : frame.batches) {
     if (batch.is_counted) {
       runner.order(batch.orders);
-      runner.run(FillSlots{batch.orders, nullptr, nullptr});
+      slots.push_back({batch.orders, nullptr, nullptr});
       continue;
     }
     runner.run(Arrange{batch.orders, batch.segment_begin, batch.item_count});
     runner.run(MakeSortingKeys{batch.orders, batch.unsorted.keys, batch.unsorted.values});
     const auto sorted =
         runner.sort(batch.unsorted, batch.sorted, {batch.items, batch.item_count}, {.low = 32});
-    runner.run(FillSlots{batch.orders, sorted.values, batch.segment_begin});
+    slots.push_back({batch.orders, sorted.values, batch.segment_begin});
   }
+  if (!before_slots) {
+    for (const OrderSlots& batch : slots) runner.run(FillSlots<false>{batch});
+    return;
+  }
+  for (const OrderSlots& batch : slots) runner.run(JoinMasks{batch});
+  before_slots();
+  for (const OrderSlots& batch : slots) runner.run(FillSlots<true>{batch});
 }
 
 }  // namespace stages
@@ -253,7 +336,7 @@ void build_orders(Runner& runner, const FrameLayout& frame) {
 // input_keys (unsorted).
 template <class Runner>
 void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame,
-                 const FrameKeys& input) {
+                 const FrameKeys& input, const std::function<void()>& before_slots = {}) {
   const CoordinateView& first = frame.sets.front();
   if (first.rows != nullptr) {
     runner.run(NumberInput{frame.input_ranks, first.count, first.capacity});
@@ -268,7 +351,7 @@ void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame
   for (const MergeStage& merge : frame.merges) stages::build_merge(runner, merge);
   stages::run_all<FillCanonical>(runner, frame.canonicals);
   stages::run_all<InvertTables>(runner, frame.inverts);
-  stages::build_orders(runner, frame);
+  stages::build_orders(runner, frame, before_slots);
 }
 
 }  // namespace sparseconv::cuda

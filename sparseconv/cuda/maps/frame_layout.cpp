@@ -54,6 +54,19 @@ class Planner {
     return set == 0 || is_halved(set) || spec_.sets[at(set)].kind == SetSpec::Kind::global;
   }
 
+  // Whether a general set comes from it.
+  bool is_marked_from(int set) const {
+    for (int s = set + 1; s < static_cast<int>(spec_.sets.size()); ++s) {
+      if (has_sorted_keys(s)) continue;
+      const SetSpec& spec = spec_.sets[at(s)];
+      if (spec.kind != SetSpec::Kind::merged && spec.source == set) return true;
+      for (const SetSpec::Part& part : spec.parts) {
+        if (part.source == set) return true;
+      }
+    }
+    return false;
+  }
+
   void place_sets() {
     const auto sets = static_cast<std::int64_t>(spec_.sets.size());
     frame_.status = frame_.arena.take<std::int32_t>(Arena::zeros, 2 * sets);
@@ -67,7 +80,7 @@ class Planner {
       set.capacity = static_cast<std::int32_t>(aligned(capacity_.rows[at(s)]));
       set.keys = frame_.arena.take<Key>(Arena::plain, set.capacity);
       set.count = frame_.status == nullptr ? nullptr : frame_.status + s;
-      set.table = take_table(frame_.arena, set.capacity, !has_sorted_keys(s));
+      set.table = take_table(frame_.arena, set.capacity, !has_sorted_keys(s) || is_marked_from(s));
       if (s == 0 && !capacity_.is_input_sorted) place_unsorted(set);
       if (is_global) {
         stage_of_[at(s)] = static_cast<int>(frame_.stages.size());
@@ -277,14 +290,12 @@ class Planner {
     order.staged = arena.take<Quad>(Arena::plain, rows * order.quads);
     order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
     order.counters = arena.take<std::int32_t>(Arena::zeros, kCounters);
-    order.is_counted =
-        rows <= (order.passes() == 1 ? capacity_.counted_rows : capacity_.counted_rows / 8) ? 1 : 0;
+    const std::int64_t counted = std::min(capacity_.counted_rows, kMaxCountedRows);
+    order.is_counted = rows <= (order.passes() == 1 ? counted : counted / 4) ? 1 : 0;
     if (order.is_counted != 0) {
       order.sorted = arena.take<std::int32_t>(Arena::plain, order.capacity);
       if (order.passes() > 1) {
-        order.other_values = arena.take<std::int32_t>(Arena::plain, rows);
-        for (std::uint32_t*& keys : order.keys)
-          keys = arena.take<std::uint32_t>(Arena::plain, rows);
+        for (KeyedRank*& items : order.under_way) items = arena.take<KeyedRank>(Arena::plain, rows);
       }
     } else {
       order.key_bits = arena.take<std::uint32_t>(Arena::plain, kWarp);

@@ -9,6 +9,7 @@
 #include "sparseconv/cuda/maps/general_steps.cuh"
 #include "sparseconv/cuda/maps/merge_steps.cuh"
 #include "sparseconv/cuda/maps/order_steps.cuh"
+#include "sparseconv/cuda/maps/plain_marks.cuh"
 #include "sparseconv/cuda/maps/table_steps.cuh"
 
 namespace sparseconv::cuda {

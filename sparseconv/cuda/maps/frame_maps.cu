@@ -34,7 +34,10 @@ void FrameMaps::reserve(const FrameCapacity& capacity) {
   impl_->scratch.allocate();
 }
 
-void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) {
+void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) { build(input, stream, {}); }
+
+void FrameMaps::build(const FrameKeys& input, cudaStream_t stream,
+                      const std::function<void()>& before_slots) {
   const FrameLayout& frame = impl_->frame;
   ENSURE(!frame.sets.empty(), "frame maps: build() before reserve()");
   const CoordinateView& first = frame.sets.front();
@@ -52,7 +55,7 @@ void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) {
   }
   DeviceRunner runner(impl_->scratch, stream);
   runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows), input.device_rows});
-  build_frame(runner, impl_->spec, frame, input);
+  build_frame(runner, impl_->spec, frame, input, before_slots);
 }
 
 DeviceMapView FrameMaps::view(int map) const {

@@ -81,6 +81,14 @@ SPARSECONV_DEVICE inline std::int32_t blocks_at_once(const BlockTable& table) {
   return *table.used < kBlocksAtOnce ? *table.used : kBlocksAtOnce;
 }
 
+// The mask of a block whose cells are marked is inverted until here.
+SPARSECONV_DEVICE inline BlockHead take_marks(BlockEntry& block) {
+  BlockHead head = block.head;
+  head.mask = ~head.mask;
+  block.head.mask = head.mask;
+  return head;
+}
+
 // Counts the cells of each block, group and of the set, whose count is 0 before.
 struct GroupBlocks {
   MarkedSets sets;
@@ -93,8 +101,8 @@ struct GroupBlocks {
     const std::int32_t used = is_active ? *table.used : 0;
     std::int32_t rows = 0;
     for (std::int32_t block = i; block < used; block += kBlocksAtOnce) {
-      const BlockHead head = table.entries[table.list[block]].head;
-      const std::int32_t cells = bit_count(~head.mask);
+      const BlockHead head = take_marks(table.entries[table.list[block]]);
+      const std::int32_t cells = bit_count(head.mask);
       const int place = static_cast<int>(head.id & 63);
       const std::int32_t slot = groups.insert(head.id >> 6);
       atomic_or(&groups.blocks[slot], std::uint64_t{1} << place);
@@ -132,36 +140,52 @@ struct RankGroups {
   }
 };
 
-// Writes the keys of a marked block from row `rank` on; the block keeps those that have room.
+// Writes the keys of a block from row `rank` on, a part of its cells a call; the block keeps those
+// that have room.
+inline constexpr int kExpandParts = 4;
 SPARSECONV_DEVICE inline void expand(const CoordinateView& set, BlockEntry& block,
-                                     std::int32_t rank) {
+                                     std::int32_t rank, int part) {
+  constexpr int kCells = 64 / kExpandParts;
   const BlockHead head = block.head;
+  const std::uint64_t before = (std::uint64_t{1} << (kCells * part)) - 1;
+  std::uint64_t left = head.mask >> (kCells * part) & ((std::uint64_t{1} << kCells) - 1);
+  const Key first = head.id << kBlockBits | static_cast<Key>(kCells * part);
+  for (std::int32_t to = rank + bit_count(head.mask & before); left != 0 && to < set.capacity;
+       left &= left - 1)
+    set.keys[to++] = first | static_cast<Key>(lowest_bit(left));
+  if (part != 0) return;
+  // Threads of other parts may read the mask before or after: what is kept has the same ranks.
   block.first = rank;
+  const std::int32_t over = rank + bit_count(head.mask) - set.capacity;
+  if (over <= 0) return;
   std::uint64_t kept = 0;
-  for (std::uint64_t left = ~head.mask; left != 0 && rank < set.capacity; left &= left - 1) {
-    set.keys[rank++] = head.id << kBlockBits | static_cast<Key>(lowest_bit(left));
+  for (left = head.mask; left != 0 && rank < set.capacity; left &= left - 1, ++rank)
     kept |= left & (~left + 1);
-  }
   block.head.mask = kept;
 }
 
-// Rows of each block.
+// Rows of each block, a few threads a block.
 struct ExpandGroups {
   MarkedSets sets;
   SPARSECONV_DEVICE std::int32_t jobs() const { return sets.count; }
-  std::int32_t capacity(int job) const { return block_capacity(sets[job].set.table); }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return blocks_at_once(sets[job].set.table); }
+  std::int32_t capacity(int job) const {
+    return block_capacity(sets[job].set.table) * kExpandParts;
+  }
+  SPARSECONV_DEVICE std::int32_t size(int job) const {
+    return blocks_at_once(sets[job].set.table) * kExpandParts;
+  }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
     if (!is_active) return;
     const CoordinateView& set = sets[job].set;
     const GroupTable& groups = sets[job].groups;
     if (i == 0 && *sets[job].full != 0) *set.count = kTooMany;
-    for (std::int32_t block = i; block < *set.table.used; block += kBlocksAtOnce) {
+    for (std::int32_t block = i / kExpandParts; block < *set.table.used; block += kBlocksAtOnce) {
       BlockEntry& entry = set.table.entries[set.table.list[block]];
       const Key id = entry.head.id;
       const std::int32_t group = groups.find(id >> 6);
       expand(set, entry,
-             groups.first[group] + groups.cells_before(group, static_cast<int>(id & 63)));
+             groups.first[group] + groups.cells_before(group, static_cast<int>(id & 63)),
+             i % kExpandParts);
     }
   }
 };
@@ -177,7 +201,7 @@ struct ListBlocks {
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
     slots[i] = table.list[i];
-    ids[i] = table.entries[slots[i]].head.id;
+    ids[i] = take_marks(table.entries[slots[i]]).id;
   }
 };
 
@@ -186,7 +210,7 @@ struct CountCells {
   BlockTable table;
   const std::int32_t* slots;
   SPARSECONV_DEVICE std::int32_t operator()(std::int32_t i) const {
-    return i < *table.used ? bit_count(~table.entries[slots[i]].head.mask) : 0;
+    return i < *table.used ? bit_count(table.entries[slots[i]].head.mask) : 0;
   }
 };
 
@@ -200,7 +224,9 @@ struct ExpandBlocks {
   SPARSECONV_DEVICE std::int32_t size(int) const { return *set.table.used; }
   SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
     if (!is_active) return;
-    expand(set, set.table.entries[cells.slots[i]], sums[i] - cells(i));
+    BlockEntry& block = set.table.entries[cells.slots[i]];
+    const std::int32_t rank = sums[i] - cells(i);
+    for (int part = kExpandParts; part-- > 0;) expand(set, block, rank, part);
     if (i + 1 == *set.table.used) *set.count = *full != 0 ? kTooMany : sums[i];
   }
 };

@@ -1,7 +1,8 @@
 // Steps that mark the cells of general sets (general_steps.cuh), block by block of the sets they
 // come from: a set is marked from one whose rows have no numbers yet, so that all sets of a chain
-// are numbered together.
+// are numbered together. Most strided sets are marked by plain_marks.cuh.
 #pragma once
+#include "sparseconv/conv_geometry.hpp"
 #include "sparseconv/cuda/maps/block_table.cuh"
 
 namespace sparseconv::cuda {
@@ -49,19 +50,37 @@ SPARSECONV_DEVICE inline std::uint64_t moved(std::uint64_t cells, std::uint32_t 
 
 }  // namespace block_axis
 
+// Marks cells of a block.
+SPARSECONV_DEVICE inline void mark_cells(const BlockTable& table, Key id, std::uint64_t bits,
+                                         std::int32_t* errors, std::int32_t* full) {
+  constexpr std::uint64_t kLastCell = std::uint64_t{1} << 63;
+  if (id == kNoKey >> kBlockBits && (bits & kLastCell) != 0) {
+    *errors = kOutsideKeyRange;
+    bits &= ~kLastCell;
+  }
+  if (bits == 0) return;
+  // Most blocks and many cells were marked before: then looking is enough. What is seen may be old,
+  // but blocks stay and marks only grow.
+  const std::int32_t home = table.home(id);
+  const BlockHead head = table.entries[home].head;
+  if (head.id == id && (head.mask & bits) == 0) return;
+  const std::int32_t slot = head.id == id ? home : table.insert(id);
+  if (slot < 0) {
+    *full = 1;
+    return;
+  }
+  atomic_clear(&table.entries[slot].head.mask, bits);
+}
+
 // A set that cells of another are marked from.
 struct MarkSource {
-  CoordinateView set;
+  BlockTable table;
   ConvGeometry geometry;
   std::int32_t is_marked;  // its own cells are marked only; else it has keys
-  SPARSECONV_DEVICE std::int32_t items() const {
-    return is_marked != 0 ? *set.table.used : set.size();
-  }
 };
 
 struct MarkOutputs {
-  // Threads of a block of the source, or of a key, which stands for its block where it is the
-  // first; they take the blocks of the outputs in turn.
+  // Threads of a block of the source; they take the blocks of the outputs in turn.
   static constexpr std::int32_t kShares = 8, kAtOnce = 1 << 18;
   JobList<MarkSource> sources;
   BlockTable table;      // of the new set
@@ -70,33 +89,23 @@ struct MarkOutputs {
   std::int32_t *errors, *full;
 
   SPARSECONV_DEVICE std::int32_t jobs() const { return sources.count; }
-  std::int32_t capacity(int job) const {
-    const MarkSource& source = sources[job];
-    const std::int32_t items = source.is_marked != 0 ? source.set.table.slots : source.set.capacity;
-    return items < kAtOnce / kShares ? items * kShares : kAtOnce;
-  }
+  std::int32_t capacity(int job) const { return threads_for(sources[job].table.slots); }
   SPARSECONV_DEVICE std::int32_t size(int job) const {
-    const std::int32_t items = sources[job].items();
-    return items < kAtOnce / kShares ? items * kShares : kAtOnce;
+    return threads_for(*sources[job].table.used);
   }
   SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active) const {
     if (!is_active) return;
     const MarkSource& source = sources[job];
-    const std::int32_t items = source.items();
-    for (std::int32_t item = i / kShares; item < items; item += kAtOnce / kShares) {
-      if (source.is_marked != 0) {
-        const BlockHead head = source.set.table.entries[source.set.table.list[item]].head;
-        mark_from(source, head.id, ~head.mask, i % kShares);
-      } else {
-        const Key* const keys = source.set.keys;
-        const Key id = keys[item] >> kBlockBits;
-        if (item > 0 && keys[item - 1] >> kBlockBits == id) continue;
-        mark_from(source, id, cells_of_block(keys, item, items), i % kShares);
-      }
+    for (std::int32_t item = i / kShares; item < *source.table.used; item += kAtOnce / kShares) {
+      const BlockHead head = source.table.entries[source.table.list[item]].head;
+      mark_from(source, head.id, source.is_marked != 0 ? ~head.mask : head.mask, i % kShares);
     }
   }
 
  private:
+  SPARSECONV_DEVICE static std::int32_t threads_for(std::int32_t blocks) {
+    return blocks < kAtOnce / kShares ? blocks * kShares : kAtOnce;
+  }
   // Outputs along an axis that has bounds: first, first + step ... last. `is_outside`: some more
   // are beyond the key range.
   struct Outputs {
@@ -314,18 +323,7 @@ struct MarkOutputs {
     mark(id, bits);
   }
   SPARSECONV_DEVICE void mark(Key id, std::uint64_t bits) const {
-    constexpr std::uint64_t kLastCell = std::uint64_t{1} << 63;
-    if (id == kNoKey >> kBlockBits && (bits & kLastCell) != 0) {
-      *errors = kOutsideKeyRange;
-      bits &= ~kLastCell;
-    }
-    if (bits == 0) return;
-    const std::int32_t slot = table.insert(id);
-    if (slot < 0) {
-      *full = 1;
-      return;
-    }
-    atomic_clear(&table.entries[slot].head.mask, bits);
+    mark_cells(table, id, bits, errors, full);
   }
 };
 

@@ -20,6 +20,8 @@ static_assert(kMaxSegments <= kMaxJobs);
 // Bits of a key that a pass of counting looks at; in centre planes one more says which rows are
 // late.
 inline constexpr int kOrderDigitBits = 9;
+// Rows of a map that is counted, at most: counts of a thread block have 16 bits.
+inline constexpr std::int64_t kMaxCountedRows = 8 * ((1 << 16) - 1024);
 
 // Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1).
 SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
@@ -34,6 +36,12 @@ struct alignas(16) Quad {
   std::int32_t value[4];
 };
 
+// A row between two passes of counting.
+struct alignas(8) KeyedRank {
+  std::uint32_t key;
+  std::int32_t rank;
+};
+
 struct OrderJob {
   MapSource source;
   std::int32_t is_planes = 0, first_segment = 0;
@@ -46,9 +54,8 @@ struct OrderJob {
       nullptr;  // [kCounters] rows with each tap, then rows of each segment; cleared
   std::int32_t is_counted = 0;
   // Counted: ranks of the rows in order, part after part. With several passes, what is under way.
-  std::int32_t* sorted = nullptr;        // [parts][output capacity]
-  std::uint32_t* keys[2] = {};           // [output capacity]
-  std::int32_t* other_values = nullptr;  // [output capacity]
+  std::int32_t* sorted = nullptr;  // [parts][output capacity]
+  KeyedRank* under_way[2] = {};    // [output capacity]
   // Sorted.
   std::uint32_t* key_bits = nullptr;   // [kWarp] what a tap adds (by exclusive or) to a key
   std::int32_t* item_begin = nullptr;  // [1] of the job's sorting items
@@ -273,11 +280,12 @@ struct MakeSortingKeys {
   }
 };
 
-struct FillSlots {
-  static constexpr int kBlocksPerMultiprocessor = 5;
+// Slots of a job, as steps visit them.
+struct OrderSlots {
   OrderJobs orders;
   const std::int32_t* items;  // of orders that were sorted
   const std::int32_t* segment_begin;
+
   SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
   std::int32_t capacity(int job) const { return static_cast<std::int32_t>(orders[job].capacity); }
   // What a kernel may look at: padding up to the alignment, and one group more.
@@ -287,35 +295,70 @@ struct FillSlots {
     return static_cast<std::int32_t>(aligned < orders[job].capacity ? aligned
                                                                     : orders[job].capacity);
   }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t slot, bool is_active) const {
-    const OrderJob& order = orders[job];
-    std::uint32_t mask = 0;
-    if (is_active) mask = fill(order, slot);
-    if (is_active)
-      warp_or(order.group_masks + slot / gemm_core::kSlotGroup, mask);  // sizes are whole groups
+
+  // Adds a row's taps to those of its group.
+  SPARSECONV_DEVICE static void join(const OrderJob& order, std::int32_t slot, std::uint32_t mask) {
+    warp_or(order.group_masks + slot / gemm_core::kSlotGroup, mask);
   }
 
- private:
-  SPARSECONV_DEVICE std::uint32_t fill(const OrderJob& order, std::int32_t slot) const {
+  struct Place {
+    int plane;
+    std::int32_t rank;  // of the row as steps visit them; -1: padding
+    std::uint32_t taps;
+  };
+  SPARSECONV_DEVICE Place place(const OrderJob& order, std::int32_t slot) const {
     const std::int32_t* begin = order.plane_begin;
     const int plane = slot < begin[1] ? 0 : slot < begin[2] ? 1 : 2;
     const std::int32_t within = slot - begin[plane];
     const std::int32_t rows = plane == 2 ? begin[4] - begin[2] : order.counters[kWarp + plane];
-    const std::uint32_t taps = order.is_planes != 0 ? plane_taps(plane) : ~0u;
+    const int part = order.is_planes != 0 ? plane : 0;
+    Place at{plane, -1, order.is_planes != 0 ? plane_taps(plane) : ~0u};
+    if (within >= rows) return at;
+    at.rank = order.is_counted != 0
+                  ? order.sorted[std::int64_t{part} * order.source.output.capacity + within]
+                  : items[segment_begin[order.first_segment + part] + within];
+    return at;
+  }
+};
+
+// Which taps the rows of each group of slots have, before the slots are filled.
+struct JoinMasks {
+  OrderSlots slots;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return slots.jobs(); }
+  std::int32_t capacity(int job) const { return slots.capacity(job); }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return slots.size(job); }
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t slot, bool is_active) const {
+    if (!is_active) return;  // sizes are whole groups
+    const OrderJob& order = slots.orders[job];
+    const OrderSlots::Place at = slots.place(order, slot);
+    slots.join(order, slot, at.rank < 0 ? 0 : order.masks[at.rank] & at.taps);
+  }
+};
+
+// Reads nothing of the launch before it (tile schedules, or JoinMasks), whose start says that all
+// before that one are done: so it goes on beside that launch, and ends after it.
+template <bool kIsBeside>
+struct FillSlots {
+  static constexpr int kBlocksPerMultiprocessor = 5;
+  static constexpr bool kWaitsLast = kIsBeside;
+  OrderSlots slots;
+  SPARSECONV_DEVICE std::int32_t jobs() const { return slots.jobs(); }
+  std::int32_t capacity(int job) const { return slots.capacity(job); }
+  SPARSECONV_DEVICE std::int32_t size(int job) const { return slots.size(job); }
+  SPARSECONV_DEVICE void operator()(int job, std::int32_t slot, bool is_active) const {
+    if (!is_active) return;
+    const OrderJob& order = slots.orders[job];
+    const auto [plane, i, taps] = slots.place(order, slot);
+    const std::uint32_t mask = i < 0 ? 0 : order.masks[i];
+    if (!kIsBeside) slots.join(order, slot, mask & taps);
     std::int32_t* const column = order.neighbours + slot;
-    if (within >= rows) {
+    if (i < 0) {
       order.rows[slot] = -1;
       for (int tap = 0; tap < order.source.taps; ++tap) {
         if ((taps >> tap & 1) != 0) column[tap * order.capacity] = -1;
       }
-      return 0;
+      return;
     }
-    const int part = order.is_planes != 0 ? plane : 0;
-    const std::int32_t i =
-        order.is_counted != 0
-            ? order.sorted[std::int64_t{part} * order.source.output.capacity + within]
-            : items[segment_begin[order.first_segment + part] + within];
-    const std::uint32_t mask = order.masks[i];
     const Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
     if (order.is_planes != 0) {
       Quad quads[kPlaneQuads];
@@ -346,7 +389,6 @@ struct FillSlots {
       if ((mask & plane_taps(1)) != 0) entry |= gemm_core::kSlotAbove;
     }
     order.rows[slot] = entry;
-    return mask & taps;
   }
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "apps/run/result_writer.hpp"
 #include "apps/sweeps.hpp"
 #include "apps/values.hpp"
+#include "io/hdf5_starter.hpp"
 #include "sparseconv/devices.hpp"
 #include "sparseconv/engine.hpp"
 
@@ -108,11 +110,31 @@ struct MemoryParts {
   }
 };
 
+// What goes on while the model is read: its digest, and the start of GPUs.
+struct Beside {
+  std::future<std::string> digest;
+  std::future<void> devices;
+
+  explicit Beside(const Settings& settings) {
+    io::hdf5::start_ahead();  // while there is one thread
+    digest = std::async(std::launch::async, [&] { return file_digest(settings.model); });
+    devices = std::async(std::launch::async, [&] {
+      for (const base::Device device : sparseconv::parse_devices(settings.engine.device)) {
+        try {
+          sparseconv::wake_device(device);
+        } catch (const base::Error&) {  // said by the engine
+        }
+      }
+    });
+  }
+};
+
 class Runner {
  public:
-  Runner(const Settings& settings, sparseconv::Model model, FileBatchOptions files,
-         const MemoryParts& memory)
+  Runner(const Settings& settings, sparseconv::Model model, std::string model_digest,
+         FileBatchOptions files, const MemoryParts& memory)
       : settings_(settings),
+        model_digest_(std::move(model_digest)),
         kind_({.save = !settings.save.empty()  ? settings.save
                        : model.classes.empty() ? "features"
                                                : "labels",
@@ -190,8 +212,8 @@ class Runner {
   }
 
   std::string signature() const {
-    return "run " SPARSECONV_VERSION " " + file_digest(settings_.model) + ' ' + kind_.save + ' ' +
-           kind_.format + ' ' + settings_.engine.device + ' ' + settings_.engine.dtype +
+    return "run " SPARSECONV_VERSION " " + model_digest_ + ' ' + kind_.save + ' ' + kind_.format +
+           ' ' + settings_.engine.device + ' ' + settings_.engine.dtype +
            signature_of(settings_.read) + signature_of(settings_.sweeps);
   }
 
@@ -276,6 +298,7 @@ class Runner {
   }
 
   const Settings& settings_;
+  const std::string model_digest_;
   ResultKind kind_;
   Engine engine_;
   SweepReader reader_;
@@ -295,16 +318,19 @@ int run_model(const Arguments& arguments) {
   if (!settings.save.empty()) check_result_kind({.save = settings.save, .format = settings.format});
   const MemoryParts memory;
   std::optional<sparseconv::Model> model;
+  std::string digest;
   try {
     check_is_file(settings.model);
+    Beside beside(settings);
     model = sparseconv::load_model(settings.model);
+    digest = beside.digest.get();
   } catch (const std::exception&) {
     BatchReport report("run");
     report.failed(text_of(settings.model), current_error());
     if (settings.as_json) print_json(report.document());
     return report.close();
   }
-  return Runner(settings, std::move(*model), std::move(files), memory).run();
+  return Runner(settings, std::move(*model), std::move(digest), std::move(files), memory).run();
 }
 
 }  // namespace

@@ -319,4 +319,13 @@ Reader start_reader(Serve serve, int file, const Allowance& allowance) {
   return reader;
 }
 
+void start_ahead() {
+  Starter& one = starter();
+  const std::lock_guard lock(one.mutex);
+  try {
+    if (!one.is_running()) one.start();
+  } catch (const base::Error&) {  // tried again by the first reader
+  }
+}
+
 }  // namespace io::hdf5

@@ -16,4 +16,8 @@ struct Reader {
 };
 Reader start_reader(Serve serve, int file, const Allowance& allowance);
 
+// Starts the small process now, where it does not run: before threads, which a copy would not have.
+// Where it cannot be started, start_reader() says so.
+void start_ahead();
+
 }  // namespace io::hdf5

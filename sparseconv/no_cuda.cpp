@@ -1,6 +1,7 @@
 // Stands in for cuda/ in a build without CUDA.
 #include "sparseconv/device_timing.hpp"
 #include "sparseconv/device_voxelize.hpp"
+#include "sparseconv/devices.hpp"
 #include "sparseconv/executor.hpp"
 #include "sparseconv/training/device_trainer.hpp"
 
@@ -13,6 +14,9 @@ namespace {
 
 }  // namespace
 
+void wake_device(base::Device device) {
+  if (!device.is_cpu()) refuse(device);
+}
 std::unique_ptr<Executor> make_cuda_executor(const Plan&, const ExecutorOptions& options) {
   refuse(options.device);
 }

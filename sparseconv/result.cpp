@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gemm_core/base/parallel.hpp"
+
 namespace sparseconv {
 
 const Output& Result::label_output() const {
@@ -31,10 +33,19 @@ std::int64_t Result::row_of(const Output& output, std::int64_t row) const {
 
 std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
   if (row_classes) {
+    // Of every class, and of none at the end.
+    std::vector<std::int32_t> label_of(class_ids.size() + 1, dropped_label);
+    std::transform(class_ids.begin(), class_ids.end(), label_of.begin(),
+                   [](std::int64_t id) { return static_cast<std::int32_t>(id); });
     std::vector<std::int32_t> labels(row_classes->size());
-    std::transform(row_classes->begin(), row_classes->end(), labels.begin(), [&](std::uint16_t c) {
-      return c < class_ids.size() ? static_cast<std::int32_t>(class_ids[c]) : dropped_label;
-    });
+    constexpr std::int64_t kRowsAtOnce = 1 << 14;
+    base::parallel_blocks(
+        std::ssize(labels), kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
+          std::transform(row_classes->begin() + begin, row_classes->begin() + end,
+                         labels.begin() + begin, [&](std::uint16_t c) {
+                           return label_of[std::min<std::size_t>(c, class_ids.size())];
+                         });
+        });
     return labels;
   }
   const Output& output = label_output();

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/base/parallel.hpp"
 #include "sparseconv/cuda/plan_sets.hpp"
 #include "sparseconv/cuda/shortcut_plan.hpp"
 #include "sparseconv/cuda/voxels/voxel_steps.cuh"
@@ -173,28 +175,40 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
       largest.empty() ? NarrowScales{} : narrow_scales(plan, largest, narrow);
   for (std::size_t b = 0; b < plan.buffers.size(); ++b)
     plan.buffers[b].channels = rounded_up(plan.buffers[b].channels, plan.is_narrow[b] ? 16 : 8);
-  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+  const auto channels_of = [&](std::size_t s) {
+    return plan.steps[s].kind != Kind::to_dense ? computed_channels(plan.steps[s], p) : 0;
+  };
+  weights.resize(plan.steps.size());
+  own_weights.resize(plan.steps.size());
+  for (std::size_t s = 0; s < plan.steps.size() && !scales.empty(); ++s) {
+    if (!plan.extras[s].is_absorbed) scale_weights(plan, s, scales);
+  }
+  const auto upload = [&](std::size_t s) {
     const PlanStep& step = plan.steps[s];
     const StepExtras& extras = plan.extras[s];
-    const bool has_output = step.kind != Kind::to_dense;
-    const std::int64_t channels = has_output ? computed_channels(step, p) : 0;
-    weights.emplace_back();
-    own_weights.emplace_back();
-    if (extras.is_absorbed) {
+    if (extras.is_absorbed) return;
+    if (extras.own_weight.defined()) {
+      std::tie(weights[s], own_weights[s]) =
+          upload_both(step, extras.own_weight, channels_of(s), compute_of(step));
+    } else if (step.kind == Kind::convolution) {
+      const bool is_padded = reads_padded_input(step) && step.groups == 1;
+      weights[s] =
+          upload_weights(step, channels_of(s), is_padded ? padded_input : step.inputs[0].channels,
+                         compute_of(step));
+    }
+  };
+  // Converting and packing them takes most of an engine's start: by several threads.
+  base::parallel_blocks(std::ssize(plan.steps), 1, [&](std::int64_t begin, std::int64_t end) {
+    const base::cuda::DeviceGuard guard(device);
+    for (std::int64_t s = begin; s < end; ++s) upload(static_cast<std::size_t>(s));
+  });
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    if (plan.extras[s].is_absorbed) {
       epilogues.emplace_back();
       continue;
     }
-    if (!scales.empty()) scale_weights(plan, s, scales);
-    if (extras.own_weight.defined()) {
-      std::tie(weights.back(), own_weights.back()) =
-          upload_both(step, extras.own_weight, channels, compute_of(step));
-    } else if (step.kind == Kind::convolution) {
-      const bool is_padded = reads_padded_input(step) && step.groups == 1;
-      weights.back() = upload_weights(
-          step, channels, is_padded ? padded_input : step.inputs[0].channels, compute_of(step));
-    }
-    if (!scales.empty()) fold_scales(plan, s, scales, weights.back().scale);
-    epilogues.push_back(epilogue_of(step, channels, constants));
+    if (!scales.empty()) fold_scales(plan, s, scales, weights[s].scale);
+    epilogues.push_back(epilogue_of(plan.steps[s], channels_of(s), constants));
   }
   PlanSets sets(plan);
   set_of_level = std::move(sets.set_of_level);

@@ -6,6 +6,7 @@
 
 #include "sparseconv/cuda/frame_runner.hpp"
 #include "sparseconv/cuda/narrow_check.hpp"
+#include "sparseconv/devices.hpp"
 
 namespace sparseconv {
 namespace {
@@ -164,6 +165,14 @@ class NarrowExecutor final : public Executor {
 };
 
 }  // namespace
+
+void wake_device(base::Device device) {
+  if (device.is_cpu()) return;
+  ENSURE(base::cuda::device_count() > 0, "device ", base::to_string(device),
+         ": no CUDA device was found");
+  const base::cuda::DeviceGuard guard(device.index);
+  CUDA_CHECK(cudaFree(nullptr));
+}
 
 std::unique_ptr<Executor> make_cuda_executor(const Plan& plan, const ExecutorOptions& options) {
   ENSURE(base::cuda::device_count() > 0, "device ", base::to_string(options.device),

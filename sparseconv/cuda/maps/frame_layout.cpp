@@ -279,6 +279,16 @@ class Planner {
     }
   }
 
+  // Rows of an order that is counted. A cluster that takes several passes is slower than sorting by
+  // the whole GPU, but others count beside it.
+  std::int64_t most_counted(std::int32_t passes) const {
+    const std::int64_t most = std::min(capacity_.counted_rows, kMaxCountedRows);
+    const auto orders = std::count_if(spec_.maps.begin(), spec_.maps.end(), [](const MapSpec& map) {
+      return map.order != RowOrder::none;
+    });
+    return passes == 1 ? most : most / (orders == 1 ? 8 : 4);
+  }
+
   void add_order(const MapSpec& map, const MapSource& source) {
     Arena& arena = frame_.arena;
     OrderJob order;
@@ -290,8 +300,7 @@ class Planner {
     order.staged = arena.take<Quad>(Arena::plain, rows * order.quads);
     order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
     order.counters = arena.take<std::int32_t>(Arena::zeros, kCounters);
-    const std::int64_t counted = std::min(capacity_.counted_rows, kMaxCountedRows);
-    order.is_counted = rows <= (order.passes() == 1 ? counted : counted / 4) ? 1 : 0;
+    order.is_counted = rows <= most_counted(order.passes()) ? 1 : 0;
     if (order.is_counted != 0) {
       order.sorted = arena.take<std::int32_t>(Arena::plain, order.capacity);
       if (order.passes() > 1) {

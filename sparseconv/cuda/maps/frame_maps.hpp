@@ -65,8 +65,8 @@ struct FrameCapacity {
       rows;  // of each set; a set that exceeds it counts as empty, and check() says so
   bool is_input_sorted = true;  // keys ascend; else rows keep the order given
   // General sets and row orders with room for at most so many rows are made by counting, others by
-  // sorting; orders that need several passes of counting, for a quarter of them. No order of more
-  // than kMaxCountedRows is counted.
+  // sorting; orders that need several passes of counting, for a quarter of them (of one map alone
+  // an eighth). No order of more than kMaxCountedRows is counted.
   std::int64_t counted_rows = std::int64_t{1} << 19;
 };
 

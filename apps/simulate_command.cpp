@@ -26,11 +26,18 @@ struct Knob {
   const char* help;
 };
 
-constexpr std::array<Knob, 10> kKnobs = {{
+constexpr std::array<Knob, 14> kKnobs = {{
     {"noise", &io::SimulatorOptions::noise, "multiple of the sensor's range noise (1)"},
+    {"waver", &io::SimulatorOptions::waver,
+     "multiple of how far beams stray within their footprint (1)"},
+    {"bias", &io::SimulatorOptions::bias, "multiple of each beam's own error of range (1)"},
+    {"relief", &io::SimulatorOptions::relief,
+     "multiple of the roughness of surfaces: grass, plaster (1)"},
     {"dropout", &io::SimulatorOptions::dropout,
      "multiple of the share of beams lost at random (1)"},
     {"rain", &io::SimulatorOptions::rain, "0 dry to 1 heavy (0)"},
+    {"wet", &io::SimulatorOptions::wet,
+     "roads and pavements that send shallow beams away: 0 dry to 1 (0)"},
     {"traffic", &io::SimulatorOptions::traffic, "how many vehicles, 1 = as usual"},
     {"people", &io::SimulatorOptions::people, "how many people and riders, 1 = as usual"},
     {"vegetation", &io::SimulatorOptions::vegetation, "how many plants, 1 = as usual"},
@@ -62,8 +69,8 @@ std::vector<std::string> formats_to_write() {
 Plan plan_of(const Arguments& arguments) {
   Plan plan;
   plan.is_randomised = arguments.has("randomise");
-  for (const char* fixed :
-       {"sensor", "noise", "dropout", "rain", "traffic", "people", "vegetation", "clutter"}) {
+  for (const char* fixed : {"sensor", "noise", "waver", "bias", "relief", "dropout", "rain", "wet",
+                            "traffic", "people", "vegetation", "clutter"}) {
     ENSURE_USAGE(!plan.is_randomised || !arguments.has(fixed), "--randomise draws --", fixed,
                  " itself");
   }

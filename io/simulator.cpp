@@ -76,13 +76,15 @@ struct Simulator::Impl {
     calibration.gain = exponential(random.gaussian() * 0.6 * spread);
     calibration.power = exponential(random.gaussian() * 0.35 * spread);
     calibration.floor = std::max(0.0, random.gaussian() * 0.03 * spread);
+    calibration.wetness = o.wet;
+    calibration.relief = o.relief;
     Random materials(hash(o.seed, 5));
     for (double& factor : calibration.material)
       factor = exponential(materials.gaussian() * 0.35 * spread);
     for (const double elevation : sensor.elevations) {  // each device has its own small errors
       const double radians = (elevation + 0.03 * random.gaussian()) * kPi / 180;
       beams.push_back({cosine(radians), sine(radians), 0});
-      beam_bias.push_back(0.006 * random.gaussian() * std::min(1.0, o.noise));
+      beam_bias.push_back(0.006 * random.gaussian() * o.bias);
     }
     for (int i = 0; i < sensor.azimuths; i += o.azimuth_stride) {
       const double angle = 2 * kPi * i / sensor.azimuths;
@@ -130,7 +132,7 @@ struct Simulator::Impl {
 void Simulator::Impl::shoot(const Scene& scene, const Frame& frame, std::int64_t index,
                             std::size_t ring, std::size_t first_step,
                             std::span<Sample> samples) const {
-  constexpr double kWaver = 0.0009;  // radians
+  const double waver = 0.0009 * options.waver;  // radians
   const std::uint64_t beams_of_frame = hash(options.seed, 71, index),
                       gaps_of_ring = hash(options.seed, 73, index, static_cast<std::int64_t>(ring));
   const std::size_t count = samples.size();
@@ -142,8 +144,8 @@ void Simulator::Impl::shoot(const Scene& scene, const Frame& frame, std::int64_t
     const std::size_t step = first_step + i;
     const std::uint64_t id =
         hash_on(beams_of_frame, static_cast<std::int64_t>(ring * azimuths.size() + step));
-    const double up = kWaver * (2 * unit(hash(id, 1)) - 1),
-                 aside = kWaver * (2 * unit(hash(id, 2)) - 1);
+    const double up = waver * (2 * unit(hash(id, 1)) - 1),
+                 aside = waver * (2 * unit(hash(id, 2)) - 1);
     const Vec3 azimuth = azimuths[step];
     const Vec3 level{azimuth.x, azimuth.y, 0}, left{-azimuth.y, azimuth.x, 0};
     straight[i] = {level.x * beam.x, level.y * beam.x, beam.y};
@@ -195,8 +197,12 @@ void Simulator::Impl::shoot(const Scene& scene, const Frame& frame, std::int64_t
 
 Simulator::Simulator(const SimulatorOptions& options) {
   check(options.noise, "noise");
+  check(options.waver, "waver");
+  check(options.bias, "bias");
+  check(options.relief, "relief");
   check(options.dropout, "dropout");
   check(options.rain, "rain");
+  check(options.wet, "wet");
   check(options.traffic, "traffic");
   check(options.people, "people");
   check(options.vegetation, "vegetation");
@@ -294,7 +300,9 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
                                   : "vlp16";
   if (options.sensor == "hdl64") options.azimuth_stride = random.chance(0.6) ? 2 : 1;
   if (options.sensor == "os1-128") options.azimuth_stride = 2 + random.integer(3);
-  options.noise = random.uniform(0.5, 1.8);
+  // Most as real sensors are (hdl64 6 mm, hdl32 4.5 mm), some better, some much worse.
+  const double usual = options.sensor == "hdl64" ? 0.32 : options.sensor == "hdl32" ? 0.22 : 0.4;
+  options.noise = usual * 0.5 * exponential(random.uniform(0, 1.8));
   options.dropout = random.uniform(0.5, 8);
   options.rain = random.chance(0.1) ? random.uniform(0, 0.8) : 0.0;
   options.traffic = random.uniform(0.4, 1.8);
@@ -305,6 +313,15 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
   options.tilt = 0.8;
   options.height_spread = 0.12;
   options.ego_body = options.sensor == "hdl64" ? 0.5 : 0.9;
+  options.wet = random.chance(0.15) ? random.uniform(0.1, 1) : 0.0;
+  options.waver = random.uniform(0, 0.1);
+  options.bias = options.sensor == "hdl64" ? random.uniform(2, 8) : random.uniform(0.3, 2.5);
+  options.relief = 0.15 * exponential(random.uniform(0, 1.8));
+  if (random.chance(0.12)) {
+    options.noise = random.uniform(0.7, 1.3);
+    options.waver = random.uniform(0.3, 1);
+    options.relief = 1;
+  }
   return options;
 }
 

@@ -17,9 +17,14 @@ namespace io {
 struct SimulatorOptions {
   std::string sensor = "hdl64";  // one of simulator_sensors()
   std::uint64_t seed = 1;        // of the street, its traffic and the sensor's noise
-  double noise = 1;              // multiple of the sensor's range noise (2 cm for hdl64)
-  double dropout = 1;            // multiple of the share of beams lost at random
-  double rain = 0;               // 0 dry .. 1 heavy: returns from drops, near the sensor
+  // Multiples of the range noise (2 cm for hdl64), of how far beams waver within their footprint
+  // (0.05 degrees) and of each beam's own error of range (6 mm). Real sensors have less noise and
+  // hardly waver, but their beams differ: 0.3, 0.05 and 6 for hdl64, 0.22, 0.05 and 1 for hdl32.
+  double noise = 1, waver = 1, bias = 1;
+  double relief = 1;   // multiple of the roughness of surfaces (grass: 12 to 75 mm); real ones: 0.3
+  double dropout = 1;  // multiple of the share of beams lost at random
+  double rain = 0;     // 0 dry .. 1 heavy: returns from drops, near the sensor
+  double wet = 0;      // 0 dry .. 1: roads and pavements that send shallow beams away, in patches
   double traffic = 1, people = 1, vegetation = 1, clutter = 1;  // how much of each, 1 = as usual
   double intensity_spread = 0;  // 0: reflectances as measured .. 1: scaled and bent at random
   double tilt = 0;              // degrees, standard deviation of the mount's pitch and roll

@@ -19,21 +19,23 @@ bool is_ground(Label label) {
   return label == Label::road || label == Label::sidewalk || label == Label::terrain;
 }
 
-double relief(const Surface& surface, Vec3 at, const Ray& ray, double incidence) {
+// `scale`: a factor on all heights.
+double relief(const Surface& surface, double scale, Vec3 at, const Ray& ray, double incidence) {
   if (surface.roughness <= 0) return 0;
+  const double roughness = surface.roughness * scale;
   if (surface.label == Label::terrain) {
     // Blades of grass: most beams go deep into a thin stand, and few into a thick one.
     const double thickness = 0.6 + 0.6 * smooth_noise(at.x / 2.5, at.y / 2.5, 77);
-    const double height = surface.roughness * thickness * unit(hash(ray.id, 3)) * 1.6;
-    const double bump = 0.5 * surface.roughness * smooth_noise(at.x / 1.2, at.y / 1.2, 78);
+    const double height = roughness * thickness * unit(hash(ray.id, 3)) * 1.6;
+    const double bump = 0.5 * roughness * smooth_noise(at.x / 1.2, at.y / 1.2, 78);
     return std::max(-1.2, along_beam(height, incidence)) +
            along_beam(bump, std::max(incidence, 0.15));
   }
   if (is_ground(surface.label)) {
-    return along_beam(surface.roughness * smooth_noise(at.x / 0.6, at.y / 0.6, 79),
+    return along_beam(roughness * smooth_noise(at.x / 0.6, at.y / 0.6, 79),
                       std::max(incidence, 0.1));
   }
-  return along_beam(surface.roughness * bell(hash(ray.id, 3)) * 0.6, std::max(incidence, 0.3));
+  return along_beam(roughness * bell(hash(ray.id, 3)) * 0.6, std::max(incidence, 0.3));
 }
 
 // Facades: a grid of windows. The glass lets most beams in; some come back from the frame or from
@@ -125,7 +127,15 @@ struct Echo {
   const Surface* surface = nullptr;  // null: nothing
 };
 
-Echo echo_of(const Ray& ray, const Hit& hit) {
+// Whether a film of water sends a beam away: the shallower the beam, the likelier, and in patches.
+bool is_drowned(double wetness, Vec3 at, const Ray& ray, double incidence) {
+  if (incidence > 0.45) return false;
+  const double patch = 0.7 + 0.6 * smooth_noise(at.x / 1.5, at.y / 1.5, 81);
+  const double shallow = std::min(1.0, (0.45 - incidence) / 0.3);
+  return unit(hash(ray.id, 12)) < wetness * patch * shallow;
+}
+
+Echo echo_of(const Calibration& calibration, const Ray& ray, const Hit& hit) {
   const Surface& surface = hit.primitive->surface;
   Echo echo{.range = hit.distance, .surface = &surface};
   double incidence = std::abs(dot(hit.normal, ray.direction));
@@ -141,7 +151,10 @@ Echo echo_of(const Ray& ray, const Hit& hit) {
     if (pane.is_window) reflectance *= 0.6;
   }
   const Vec3 at = ray.origin + ray.direction * hit.distance;
-  echo.range += relief(surface, at, ray, incidence);
+  const bool is_paved = surface.label == Label::road || surface.label == Label::sidewalk;
+  if (is_paved && calibration.wetness > 0 && is_drowned(calibration.wetness, at, ray, incidence))
+    return {};
+  echo.range += relief(surface, calibration.relief, at, ray, incidence);
   // Mirrors: the share that is not diffuse comes back only when the surface faces the sensor.
   const double c4 = incidence * incidence * incidence * incidence;
   const double diffuse = reflectance * (1 - surface.gloss);
@@ -185,7 +198,7 @@ void sense(const Sensor& sensor, const Calibration& calibration, std::span<const
   std::array<Echo, kBatch> echoes;
   Batch clear{};
   for (std::size_t i = 0; i < rays.size(); ++i) {
-    echoes[i] = echo_of(rays[i], hits[i]);
+    echoes[i] = echo_of(calibration, rays[i], hits[i]);
     clear[i] = -echoes[i].range / 400;
   }
   exponential(clear);

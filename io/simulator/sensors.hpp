@@ -28,11 +28,13 @@ struct Sensor {
 Sensor make_sensor(std::string_view name);  // Error lists the names
 std::vector<std::string> sensor_names();
 
-// How intensities come about, besides the surface.
+// How intensities and ranges come about, besides the surface.
 struct Calibration {
   double gain = 1, power = 1, floor = 0;
   // A factor for each label: other wavelengths and other towns see the same materials differently.
   std::array<double, 11> material{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  double relief = 1;   // a factor on the roughness of all surfaces
+  double wetness = 0;  // of roads and pavements, 0 to 1: the share of shallow beams that are lost
 };
 
 struct Return {

@@ -187,7 +187,7 @@ AugmentOptions AugmentOptions::street() {
           .tilt = 0.7,
           .scale = 0.06,
           .shift_z = 0.12,
-          .jitter = 0.008,
+          .jitter = 0.002,
           .intensity = 0.3,
           .mute_intensity = 0.4};
 }

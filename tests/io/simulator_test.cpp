@@ -232,6 +232,68 @@ TEST(Simulator, RainPutsPointsOfNoClassIntoTheAir) {
   EXPECT_GT(class_counts(io::Simulator(options).frame(0))[0], dry + 500);
 }
 
+// Distances, along the beam, of points of class `label` from the line between their neighbours in
+// the ring; ranges of 4 to 14 m.
+void add_residuals(const io::Cloud& cloud, int label, std::vector<double>& residuals) {
+  std::vector<double> ranges;
+  for (std::int64_t i = 0; i < cloud.size(); ++i) {
+    const auto at = cloud.position(i);
+    ranges.push_back(std::hypot(at[0], at[1], at[2]));
+  }
+  const auto labels = column_of(cloud, "label"), rings = column_of(cloud, "ring"),
+             times = column_of(cloud, "time");
+  const double step = 1.5 * 0.1 / 2048;  // seconds
+  for (std::size_t i = 1; i + 1 < ranges.size(); ++i) {
+    const bool is_row = rings[i - 1] == rings[i + 1] && times[i] - times[i - 1] < step &&
+                        times[i + 1] - times[i] < step;
+    const bool is_class = labels[i - 1] == label && labels[i] == label && labels[i + 1] == label;
+    if (!is_row || !is_class || ranges[i] < 4 || ranges[i] > 14) continue;
+    residuals.push_back(std::abs(ranges[i] - (ranges[i - 1] + ranges[i + 1]) / 2));
+  }
+}
+
+double median(std::vector<double> values) {
+  EXPECT_GT(values.size(), 500u);
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Real 64-beam scans: 5 to 6 mm on roads, 9 to 25 on grass.
+TEST(Simulator, RoadsAreSmoothAndGrassIsRoughWhereNoiseIsThatOfARealSensor) {
+  io::SimulatorOptions options{.noise = 0.3, .waver = 0.05, .bias = 6, .relief = 0.3};
+  std::vector<double> road, grass;
+  for (options.seed = 1; options.seed <= 6; ++options.seed) {
+    const io::Cloud scan = io::Simulator(options).frame(0);
+    add_residuals(scan, 1, road);
+    add_residuals(scan, 3, grass);
+  }
+  EXPECT_GT(median(road), 0.004);
+  EXPECT_LT(median(road), 0.0065);
+  EXPECT_GT(median(grass), 0.008);
+  EXPECT_LT(median(grass), 0.03);
+}
+
+TEST(Simulator, WetRoadsSendShallowBeamsAway) {
+  io::SimulatorOptions options{.seed = 2};
+  const auto road_points = [&](double nearest, double farthest) {
+    const io::Cloud scan = io::Simulator(options).frame(0);
+    const auto labels = column_of(scan, "label");
+    double count = 0;
+    for (std::int64_t i = 0; i < scan.size(); ++i) {
+      const auto at = scan.position(i);
+      const double range = std::hypot(at[0], at[1], at[2]);
+      count += labels[static_cast<std::size_t>(i)] == 1 && range > nearest && range < farthest;
+    }
+    return count;
+  };
+  const double near = road_points(2, 3.8), far = road_points(12, 40);
+  options.wet = 1;
+  EXPECT_EQ(road_points(2, 3.8), near);  // steeper than 27 degrees
+  EXPECT_LT(road_points(12, 40), 0.5 * far);
+  EXPECT_GT(road_points(12, 40), 0.05 * far);  // dry patches
+}
+
 TEST(Simulator, RandomisedOptionsAreLegalAndDiffer) {
   std::set<std::string> sensors;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {

@@ -167,9 +167,7 @@ DevicePlan::DevicePlan(const Plan& p, const ExecutorOptions& options,
   const bool has_tiles =
       base::cuda::device_info(device).has_wgmma() &&
       (dtype == base::DType::f16 || dtype == base::DType::bf16 || dtype == base::DType::tf32);
-  // Two matrices of one step share a scale an output channel: int8, whose steps are all of one
-  // size, would lose the smaller one.
-  if (has_tiles && options.dtype != base::DType::i8) merge_shortcuts(plan);
+  if (has_tiles) merge_shortcuts(plan);
   if (!largest.empty()) choose_narrow_buffers(plan);
   const NarrowScales scales =
       largest.empty() ? NarrowScales{} : narrow_scales(plan, largest, narrow);

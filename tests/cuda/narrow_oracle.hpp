@@ -24,7 +24,7 @@ struct NarrowOracle {
 struct OracleOptions {
   // f32: nothing is rounded; f16: buffers and weights are halves; e4m3, i8: as the device.
   base::DType dtype = base::DType::f32;
-  bool merges_shortcuts = false;  // as the device does but for i8
+  bool merges_shortcuts = false;  // as the device does
   std::vector<float> largest;     // magnitudes of each step, of e4m3 and i8
 };
 // Runs `plan`, made of convolutions alone.

@@ -317,7 +317,8 @@ TEST(EngineOptions, WrongDevicesAndDTypesAreErrors) {
   EXPECT_THROW(Engine(cloud_model(), {.device = "tpu"}), base::Error);
   EXPECT_THROW(Engine(cloud_model(), test_support::on_device({.dtype = "fp64"})), base::Error);
   EXPECT_THROW(Engine(cloud_model(), test_support::on_device({.dtype = "int4"})), base::Error);
-  EXPECT_THROW(Engine(cloud_model(), {.device = "cpu", .dtype = "int8"}), base::Error);  // CUDA only
+  EXPECT_THROW(Engine(cloud_model(), {.device = "cpu", .dtype = "int8"}),
+               base::Error);  // CUDA only
   EXPECT_THROW(Engine(cloud_model(), test_support::on_device({.threads = -1})), base::Error);
 }
 

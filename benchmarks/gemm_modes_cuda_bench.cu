@@ -1,9 +1,9 @@
 // What dense products on CUDA cost beyond the plain one, in one run:
-//   gemm_modes_cuda_bench [epilogue|grouped|stream_k|gather]
-// epilogue: bias + SiLU + residual + amax beside the plain product. grouped: 27 groups of 1k
-// to 40k rows beside one product of all rows and beside a loop of cuBLAS calls. stream_k: 1.1
-// and 1.5 waves of tiles beside data-parallel. gather: A's rows by index beside dense A. fp16,
-// random operands, medians of bursts taken in turn.
+//   gemm_modes_cuda_bench [epilogue|trees|grouped|stream_k|gather]
+// epilogue: bias + SiLU + residual + amax beside the plain product; trees: its compiled forms
+// alone. grouped: 27 groups of 1k to 40k rows beside one product of all rows and beside a loop of
+// cuBLAS calls. stream_k: 1.1 and 1.5 waves of tiles beside data-parallel. gather: A's rows by
+// index beside dense A. fp16, random operands, medians of bursts taken in turn.
 #include <cstdio>
 #include <functional>
 #include <numeric>
@@ -61,7 +61,8 @@ void check(const gemm_core::GemmStatus& status) { ENSURE(status.ok(), status.mes
 
 // Bias, SiLU, a residual and amax behind 4096 x 4096 x k and 8192 x 8192 x k: every way to run them
 // beside the fastest plain kernel.
-void time_epilogue(cudaStream_t stream) {
+// `others`: also the graph interpreted, and in a launch of its own.
+void time_epilogue(cudaStream_t stream, bool others) {
   using namespace gemm_core::visitor;  // NOLINT: the graph's nodes
   for (const std::int64_t n : {4096, 8192}) {
     for (const std::int64_t k : {4096, 512}) {
@@ -77,9 +78,10 @@ void time_epilogue(cudaStream_t stream) {
         node.op = op;
         return node;
       };
-      const auto graph_of = [&](bool has_residual, bool has_amax) {
+      const auto graph_of = [&](bool has_residual, bool has_amax, bool is_plain) {
         RuntimeGraph graph;
         const int acc = graph.add(Accumulator{});
+        if (is_plain) return graph;
         const int vector = graph.add(RowLoad{reinterpret_cast<const float*>(bias.data())});
         const int sum = graph.add(compute(gemm_core::ElementwiseOp::plus), {acc, vector});
         int value = graph.add(compute(gemm_core::ElementwiseOp::silu), {sum});
@@ -98,7 +100,7 @@ void time_epilogue(cudaStream_t stream) {
         gemm_core::cuda::VisitorGemm gemm;
         Bytes workspace;
       };
-      std::vector<Fused> fused(6);
+      std::vector<Fused> fused(8);
       std::vector<Gemm> plain;
       std::vector<std::string> names;
       std::vector<std::function<void()>> contenders;
@@ -110,7 +112,7 @@ void time_epilogue(cudaStream_t stream) {
       for (Gemm& x : plain) contenders.push_back([&x, stream] { x.run(stream); });
       const auto add = [&](Fused& x, std::string what, bool has_residual, bool has_amax,
                            gemm_core::cuda::VisitorPath path) {
-        const RuntimeGraph graph = graph_of(has_residual, has_amax);
+        const RuntimeGraph graph = graph_of(has_residual, has_amax, what == "plain");
         const std::size_t bytes = gemm_core::cuda::VisitorGemm::workspace_size(g, graph, path);
         x.workspace = Bytes(bytes);
         check(x.gemm.initialize(g, graph, x.workspace.data(), bytes, stream, path));
@@ -119,12 +121,16 @@ void time_epilogue(cudaStream_t stream) {
       };
       using gemm_core::cuda::VisitorPath;
       const char* const everything = "bias, silu, residual, amax";
-      add(fused[0], "bias, silu", false, false, VisitorPath::compiled_128);
-      add(fused[1], "bias, silu", false, false, VisitorPath::compiled_256);
-      add(fused[2], everything, true, true, VisitorPath::compiled_128);
-      add(fused[3], everything, true, true, VisitorPath::compiled_256);
-      add(fused[4], everything, true, true, VisitorPath::interpreted);
-      add(fused[5], everything, true, true, VisitorPath::separate);
+      std::size_t count = 0;
+      for (const auto path : {VisitorPath::compiled_128, VisitorPath::compiled_256}) {
+        add(fused[count++], "plain", false, false, path);
+        add(fused[count++], "bias, silu", false, false, path);
+        add(fused[count++], everything, true, true, path);
+      }
+      if (others) {
+        add(fused[count++], everything, true, true, VisitorPath::interpreted);
+        add(fused[count++], everything, true, true, VisitorPath::separate);
+      }
       const auto ms = medians(contenders, stream);
       const float best =
           *std::min_element(ms.begin(), ms.begin() + static_cast<long>(names.size()));
@@ -263,7 +269,8 @@ int main(int argc, char** argv) {
   try {
     const auto stream = base::cuda::Stream::create();
     Cublas cublas;
-    if (what.empty() || what == "epilogue") time_epilogue(stream.get());
+    if (what.empty() || what == "epilogue" || what == "trees")
+      time_epilogue(stream.get(), what != "trees");
     if (what.empty() || what == "grouped") time_grouped(cublas, stream.get());
     if (what.empty() || what == "stream_k") time_stream_k(stream.get());
     if (what.empty() || what == "gather") time_gather(stream.get());

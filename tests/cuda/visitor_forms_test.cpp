@@ -60,14 +60,15 @@ TEST(CudaVisitor, CommonFormsHaveKernelsOfTheirOwn) {
   EXPECT_EQ(kernel_of(s, describe(pointed)), "float16_tree_bias_128x128");
   expect_values(s, describe(pointed),
                 [&](auto, auto j, float acc) { return std::fma(1.5f, acc, n(j)); });
-  // Others are interpreted: a function that is none of the compiled ones, a bias by rows.
-  EXPECT_EQ(kernel_of(s, describe(tree(compute(ElementwiseOp::gelu), biased))),
-            "float16_tree_program");
-  EXPECT_EQ(kernel_of(s, describe(tree(plus, Accumulator{}, ColumnLoad{s.column.data()}))),
-            "float16_tree_program");
-  // A residual whose rows no bulk copy takes.
+  // Others run in a launch of their own: a function that is none of the compiled ones, a bias by
+  // rows, a residual whose rows no bulk copy takes.
+  const auto is_separate = [](Setting& of, const RuntimeGraph& graph) {
+    return kernel_of(of, graph).find("visitor_pass") != std::string::npos;
+  };
+  EXPECT_TRUE(is_separate(s, describe(tree(compute(ElementwiseOp::gelu), biased))));
+  EXPECT_TRUE(is_separate(s, describe(tree(plus, Accumulator{}, ColumnLoad{s.column.data()}))));
   MatrixLoad odd{.matrix = {s.half.data(), DType::f16, s.n - 1, 1}};
-  EXPECT_EQ(kernel_of(s, describe(tree(plus, Accumulator{}, odd))), "float16_tree_program");
+  EXPECT_TRUE(is_separate(s, describe(tree(plus, Accumulator{}, odd))));
   Setting narrow(401, DType::f16, DType::f16);
   EXPECT_NE(kernel_of(narrow, describe(tree(Accumulator{}))).find("visitor_pass"),
             std::string::npos);

@@ -272,16 +272,17 @@ struct DeviceReduce : DeviceNode {
 };
 
 // The largest magnitude of all batches together; NaN wins. `scratch`: the largest so far as bits
-// and the number of warps that are done, both 0 between launches. Null `out`: nothing.
+// and the number of warpgroups that are done, both 0 between launches. Null `out`: nothing.
 struct DeviceAmax : DeviceNode {
   struct Params {
     float* out = nullptr;
     std::uint32_t* scratch = nullptr;
-    std::uint32_t warps = 0;  // of the whole launch
+    std::uint32_t groups = 0;  // warpgroups of the whole launch
   };
   struct State {
     float value = 0;
   };
+  static constexpr int kSharedFloats = 4;
   static __device__ __forceinline__ void visit(const Params& p, State& s, const TreePlace& at,
                                                const TreeValues& a, TreeValues& to) {
     const int block_row = at.spot.row - at.thread % 32 / 4,
@@ -304,16 +305,20 @@ struct DeviceAmax : DeviceNode {
 #pragma unroll
     for (int i = 0; i < kTreeValues; ++i) to[i] = a[i];
   }
-  static __device__ __forceinline__ void finish(const Params& p, State& s, int lane) {
+  static __device__ __forceinline__ void finish(const Params& p, State& s, const TreePlace& at) {
     if (p.out == nullptr) return;
     float value = s.value;
 #pragma unroll
     for (int step = 16; step > 0; step /= 2)
       value = maximum_of(value, __shfl_xor_sync(~0u, value, step));
-    if (lane != 0) return;
+    if (at.thread % 32 == 0) detail::write_shared(at.shared + at.thread / 32 * 4, value);
+    ptx::named_barrier(at.barrier, 128);
+    if (at.thread != 0) return;
+    const float4 of_warps = detail::read_shared_four(at.shared);
+    value = maximum_of(maximum_of(of_warps.x, of_warps.y), maximum_of(of_warps.z, of_warps.w));
     atomicMax(p.scratch, __float_as_uint(value));
     __threadfence();
-    if (atomicAdd(p.scratch + 1, 1u) + 1 != p.warps) return;
+    if (atomicAdd(p.scratch + 1, 1u) + 1 != p.groups) return;
     __threadfence();
     *p.out = __uint_as_float(atomicExch(p.scratch, 0u));
     atomicExch(p.scratch + 1, 0u);

@@ -11,7 +11,7 @@
 //   share   after it: from the state to kSharedFloats floats a panel of the warpgroup's shared
 //           memory; then the warpgroup waits for all of its threads
 //   visit   32 values of the thread from those of the children
-//   finish  when the thread block has no more tiles
+//   finish  when the thread block has no more tiles; the floats may be used
 #pragma once
 #include "gemm_core/epilogue/cuda/visitor_interpreter.cuh"
 
@@ -26,6 +26,7 @@ inline constexpr int kTreePanels = 2;     // of a tile at most
 struct TreePlace {
   VisitorSpot spot;          // of the first value
   int thread = 0;            // of the warpgroup
+  int barrier = 0;           // the warpgroup's own
   int panels = 1;            // of the tile: known when the kernel is compiled
   int tile_column = 0;       // of the tile in the result
   int column = 0;            // of the values in the tile
@@ -44,7 +45,7 @@ struct DeviceNode {
   template <class P, class S>
   static __device__ __forceinline__ void share(const P&, const S&, const TreePlace&) {}
   template <class P, class S>
-  static __device__ __forceinline__ void finish(const P&, S&, int) {}
+  static __device__ __forceinline__ void finish(const P&, S&, const TreePlace&) {}
 };
 
 namespace detail {
@@ -65,7 +66,7 @@ struct TreeChildren {
   using State = TreePack<>;
   static __device__ __forceinline__ void begin(const Params&, State&, const TreePlace&) {}
   static __device__ __forceinline__ void share(const Params&, const State&, const TreePlace&) {}
-  static __device__ __forceinline__ void finish(const Params&, State&, int) {}
+  static __device__ __forceinline__ void finish(const Params&, State&, const TreePlace&) {}
 };
 template <class First, class... Rest>
 struct TreeChildren<First, Rest...> {
@@ -93,9 +94,9 @@ struct TreeChildren<First, Rest...> {
     First::share(p.first, s.first, at);
     Others::share(p.rest, s.rest, after(at));
   }
-  static __device__ __forceinline__ void finish(const Params& p, State& s, int lane) {
-    First::finish(p.first, s.first, lane);
-    Others::finish(p.rest, s.rest, lane);
+  static __device__ __forceinline__ void finish(const Params& p, State& s, const TreePlace& at) {
+    First::finish(p.first, s.first, at);
+    Others::finish(p.rest, s.rest, after(at));
   }
 };
 
@@ -129,9 +130,9 @@ struct DeviceTree {
     Node::share(p.node, s.node, at);
     Below::share(p.children, s.children, below(at));
   }
-  static __device__ __forceinline__ void finish(const Params& p, State& s, int lane) {
-    Node::finish(p.node, s.node, lane);
-    Below::finish(p.children, s.children, lane);
+  static __device__ __forceinline__ void finish(const Params& p, State& s, const TreePlace& at) {
+    Node::finish(p.node, s.node, at);
+    Below::finish(p.children, s.children, below(at));
   }
   static __device__ __forceinline__ void visit(const Params& p, State& s, const TreePlace& at,
                                                const TreeValues& sums, TreeValues& to) {
@@ -193,8 +194,8 @@ struct DeviceSplit {
                                                const TreePlace& at) {
     All::share(p, s, at);
   }
-  static __device__ __forceinline__ void finish(const Params& p, State& s, int lane) {
-    All::finish(p, s, lane);
+  static __device__ __forceinline__ void finish(const Params& p, State& s, const TreePlace& at) {
+    All::finish(p, s, at);
   }
   static __device__ __forceinline__ void visit(const Params& p, State& s, const TreePlace& at,
                                                const TreeValues& sums, TreeValues& to) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/cuda/mixed/few_rows.hpp"
 #include "gemm_core/device/cuda/tensor_map.hpp"
 #include "gemm_core/kernel/sm90_mixed_gemm.cuh"
 
@@ -110,11 +111,12 @@ kernel::CutPlan plan_for(const MixedInstance& instance, const DenseProduct& p, c
     case Decomposition::stream_k:
       return CutPlan::stream_k(tiles, k_tiles, processors, kLeast);
     case Decomposition::heuristic: {
-      // Nearly full waves stay whole. Few tiles: even shares of each, else of the whole line.
+      // Nearly full waves stay whole. Few tiles: even shares of each where they fill the machine,
+      // else of the whole line.
       const std::uint32_t waves = (tiles + processors - 1) / processors;
       if (10 * tiles >= 9 * waves * processors || k_tiles < 2 * kLeast)
         return CutPlan::whole_tiles(tiles, k_tiles);
-      if (2 * tiles <= processors)
+      if (10 * (processors / tiles) * tiles >= 9 * processors)
         return CutPlan::split_k(tiles, k_tiles, std::min(processors / tiles, k_tiles / kLeast));
       return CutPlan::stream_k(tiles, k_tiles, processors, kLeast);
     }
@@ -133,6 +135,7 @@ std::optional<LoweredGemm> lower_to(const MixedInstance& instance, const DensePr
       format_of(sides->weights.type) != instance.format || p.k == 0 || p.k >= kLimit ||
       sides->weights.rows >= kLimit || sides->wide.rows >= kLimit ||
       !takes_groups(sides->weights, p.k, instance.scale_k) || sides->wide.scale.data != nullptr ||
+      (is_for_few_rows(instance) && math_of(sides->weights, p.compute) == ScaleMath::wide) ||
       sides->wide.zero.data != nullptr) {
     return std::nullopt;
   }
@@ -155,7 +158,7 @@ std::optional<LoweredGemm> lower_to(const MixedInstance& instance, const DensePr
       .row_stride = *bytes,
       .batch_stride = shares ? *bytes * weights.rows : weights.batch_stride * instance.bits / 8,
       .box_inner = instance.line_bytes,
-      .box_rows = instance.tile_m,
+      .box_rows = std::min(instance.tile_m, kMostBoxRows),
       .line_bytes = instance.line_bytes};
   const auto map = make_tensor_map(desc);
   if (!map) return std::nullopt;
@@ -198,14 +201,20 @@ std::optional<LoweredGemm> lower_to(const MixedInstance& instance, const DensePr
 double estimate_cycles(const MixedInstance& instance, const DenseProduct& p, int multiprocessors) {
   const auto sides = sides_of(p);
   if (!sides) return 0;
-  // A stage multiplies at the rate of the tensor cores (2048 products a cycle, narrow tiles at
-  // most half of it), reads its bytes at 20 a cycle, and gets its activations from producers.
+  // A stage multiplies at the rate of the tensor cores (2048 products a cycle, narrow tiles and
+  // mma.sync at most half of it), reads its bytes at 20 a cycle, converts its words of weights, and
+  // gets its activations.
   const double k = static_cast<double>(instance.stage_k);
   const double multiply =
       instance.tile_m * instance.tile_n * k / 2048 / (instance.tile_n < 128 ? 0.5 : 0.85);
-  // Many rows of activations wait for the producers' loads (measured).
-  const double produce = 300 + (instance.tile_n < 128 ? 0.05 : 0.33) * instance.tile_n * k;
   const double bytes = instance.tile_m * k * instance.bits / 8 / 20;
+  const double words = bytes * 20 / 4 / 32;  // of a warp
+  // Measured: warps that wait for their products, and warps that do not.
+  const bool is_few = is_for_few_rows(instance);
+  const double convert = words * (is_few ? 13 : 17);
+  // Many rows of activations wait for the producers' loads (measured).
+  const double produce =
+      is_few ? 0 : 300 + (instance.tile_n < 128 ? 0.05 : 0.33) * instance.tile_n * k;
   const kernel::CutPlan plan = plan_for(instance, p, *sides, multiprocessors);
   const double tiles = static_cast<double>(tile_count(instance, p, *sides));
   const double shares =
@@ -213,7 +222,7 @@ double estimate_cycles(const MixedInstance& instance, const DenseProduct& p, int
           ? tiles / static_cast<double>(std::min<std::int64_t>(plan.units(), multiprocessors))
           : static_cast<double>(ceil_div(tile_count(instance, p, *sides), multiprocessors));
   const double stages = static_cast<double>(ceil_div(p.k, instance.stage_k));
-  return shares * (stages * std::max({multiply, produce, bytes}) + 3000) + 3000;
+  return shares * (stages * std::max({multiply, produce, bytes, convert}) + 3000) + 3000;
 }
 
 std::vector<const MixedInstance*> mixed_candidates(const DenseProduct& p, int multiprocessors) {

@@ -33,15 +33,16 @@ std::optional<Sm90GemmProblem> tree_problem(const GemmArguments& arguments,
 
 inline kernel::TileOrder tree_order(const GemmArguments& g, TreeTile tile = TreeTile::in_turn_128) {
   const Sm90DenseTile t = dense_tile_of(tile);
-  return kernel::TileOrder({(g.m + 2 * t.m - 1) / (2 * t.m), (g.n + t.n - 1) / t.n, g.batch},
-                           kernel::Raster::heuristic, 8);
+  return kernel::TileOrder(
+      {(g.m + t.m * t.cluster - 1) / (t.m * t.cluster), (g.n + t.n - 1) / t.n, g.batch},
+      kernel::Raster::heuristic, 8);
 }
-// Of two thread blocks: as many as the current device runs, or as there are pairs of tiles.
+// As many as the current device runs, or as there are tiles of a cluster.
 inline int tree_clusters(const GemmArguments& g, TreeTile tile = TreeTile::in_turn_128) {
   int device = 0;
   CUDA_CHECK(cudaGetDevice(&device));
-  return static_cast<int>(std::min<std::int64_t>(
-      tree_order(g, tile).count(), base::cuda::device_info(device).multiprocessors / 2));
+  const int most = base::cuda::device_info(device).multiprocessors / dense_tile_of(tile).cluster;
+  return static_cast<int>(std::min<std::int64_t>(tree_order(g, tile).count(), most));
 }
 
 template <class Tree>
@@ -60,7 +61,7 @@ Sm90TreeGemmParams<Tree> tree_params(const GemmArguments& g, const Sm90GemmProbl
   return params;
 }
 
-// Both operands K-major. `clusters` of two thread blocks.
+// Both operands K-major.
 template <class Element, class Tree, TreeTile kTile = TreeTile::in_turn_128>
 void launch_tree_gemm(const Sm90TreeGemmParams<Tree>& params, int clusters, cudaStream_t stream);
 

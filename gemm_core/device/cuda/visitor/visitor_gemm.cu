@@ -119,8 +119,8 @@ GemmStatus lower(const GemmArguments& g, const RuntimeGraph& graph, VisitorPath 
     return refuse("reductions over ", g.batch, " batches, at most ", kMostBatches);
   if (path == VisitorPath::interpreted && !is_empty(g) && !tree_problem(g))
     return refuse("no kernel interprets the graph of this product in its store path");
-  if ((path == VisitorPath::compiled || path == VisitorPath::compiled_128 ||
-       path == VisitorPath::compiled_256) &&
+  if (path != VisitorPath::fastest && path != VisitorPath::interpreted &&
+      path != VisitorPath::separate &&
       (is_empty(g) ||
        plan_visitor(g, lowered.program, path).name.find("_program") != std::string::npos ||
        !tree_problem(g)))

@@ -10,9 +10,10 @@
 //   if (status.ok()) status = gemm.run(stream);
 //
 // How it runs: amax(activation(scale * acc + shift) + residual), each part optional, has kernels of
-// its own; other graphs are interpreted in the store path of one kernel; both on Hopper, f16 and
-// bf16 K-major operands and results of the same type whose rows are aligned to 16 bytes. Anything
-// else: the product leaves fp32 sums in the workspace, and a second launch runs the graph.
+// its own; other graphs can be interpreted in the store path of one kernel where that is asked for;
+// both on Hopper, f16 and bf16 K-major operands and results of the same type whose rows are aligned
+// to 16 bytes. Anything else: the product leaves fp32 sums in the workspace, and a second launch
+// runs the graph, which is faster than interpreting it on the way.
 // Reductions other than the first form's amax end in one more launch. Partial results belong to
 // blocks of 16 x 16 and are combined in order: the same bits in every run and on every stream.
 // sigmoid and silu: relative error at most (|x| + 8) * 2^-24 (epilogue/cuda/visitor_values.cuh).

@@ -49,28 +49,32 @@ void set_bias(BiasTree::Params& to, const CommonEpilogue& c) {
 
 template <class Tree>
 bool set_residual(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
-                  const CommonEpilogue& c, const CUtensorMap& map, std::uint32_t warps) {
+                  const CommonEpilogue& c, const CUtensorMap& map, std::uint32_t groups) {
   auto& params =
       plan.tree.emplace<Sm90TreeGemmParams<Tree>>(tree_params<Tree>(g, problem, plan.tile));
   params.aux = map;
   params.batch_step_aux = c.residual->batch_stride != 0 ? 1 : 0;
   set_bias(params.tree.children.first.children.first, c);
-  params.tree.node = {c.amax, nullptr, warps};
+  params.tree.node = {c.amax, nullptr, groups};
   return true;
 }
 
-// Long sums hide nothing behind the tree of another tile, but need fewer loads in larger tiles.
+// Few tiles of long sums: what the tree takes counts less than what larger tiles save in loads.
+// Else one tile's tree is hidden behind another's products.
 TreeTile tile_of(const GemmArguments& g, VisitorPath path) {
-  constexpr std::int64_t kLong = 2048;
+  constexpr std::int64_t kLong = 2048, kFewWaves = 8;
   if (path == VisitorPath::compiled_128 || path == VisitorPath::interpreted)
     return TreeTile::in_turn_128;
-  return path == VisitorPath::compiled_256 || g.k >= kLong ? TreeTile::shared_256
-                                                           : TreeTile::in_turn_128;
+  if (path == VisitorPath::compiled_256) return TreeTile::shared_256;
+  const std::int64_t tiles = ceil_div(g.m, 128) * ceil_div(g.n, 256) * g.batch;
+  return g.k >= kLong && tiles <= kFewWaves * current_device().multiprocessors
+             ? TreeTile::shared_256
+             : TreeTile::in_turn_128;
 }
 
 // A compiled tree for the program, if there is one.
 bool plan_common(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
-                 const VisitorProgram& program, std::uint32_t warps) {
+                 const VisitorProgram& program, std::uint32_t groups) {
   const char* const suffix = plan.tile == TreeTile::in_turn_128 ? "_128x128" : "_128x256";
   const auto c = common_epilogue_of(program, g.batch);
   if (!c || !DeviceActivation::takes(c->activation)) return false;
@@ -78,15 +82,15 @@ bool plan_common(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProble
     auto& params = plan.tree.emplace<Sm90TreeGemmParams<AmaxTree>>(
         tree_params<AmaxTree>(g, problem, plan.tile));
     set_bias(params.tree.children.first, *c);
-    params.tree.node = {c->amax, nullptr, warps};
+    params.tree.node = {c->amax, nullptr, groups};
     plan.name = base::concat(base::name(g.compute), "_tree_bias", suffix);
     return true;
   }
   const auto map = map_of_residual(*c->residual, g);
   if (!map) return false;
   plan.name = base::concat(base::name(g.compute), "_tree_residual", suffix);
-  return g.compute == DType::f16 ? set_residual<HalfResidual>(plan, g, problem, *c, *map, warps)
-                                 : set_residual<BfloatResidual>(plan, g, problem, *c, *map, warps);
+  return g.compute == DType::f16 ? set_residual<HalfResidual>(plan, g, problem, *c, *map, groups)
+                                 : set_residual<BfloatResidual>(plan, g, problem, *c, *map, groups);
 }
 
 template <class Element, class Tree>
@@ -134,13 +138,16 @@ VisitorPlan plan_visitor(const GemmArguments& g, const VisitorProgram& program, 
   if (const auto problem = tree_problem(g, plan.tile);
       problem && path != VisitorPath::interpreted) {
     plan.clusters = tree_clusters(g, plan.tile);
-    const auto warps = static_cast<std::uint32_t>(plan.clusters) * 2 * 8;  // of consumers
-    if (plan_common(plan, g, *problem, program, warps)) {
+    const int consumers = 2 * dense_tile_of(plan.tile).cluster;
+    const auto groups = static_cast<std::uint32_t>(plan.clusters * consumers);
+    if (plan_common(plan, g, *problem, program, groups)) {
       plan.adds_amax = plan.finishes;
       plan.finishes = false;
       return plan;
     }
   }
+  // Interpreting a graph in the store path takes longer than a launch of its own (measured).
+  if (path == VisitorPath::fastest) return plan;
   plan.tile = TreeTile::in_turn_128;
   const auto problem = tree_problem(g);
   if (!problem) return plan;

@@ -24,6 +24,7 @@ struct Knob {
   const char* option;
   double io::SimulatorOptions::*value;
   const char* help;
+  double most = 100;
 };
 
 constexpr std::array<Knob, 14> kKnobs = {{
@@ -35,19 +36,19 @@ constexpr std::array<Knob, 14> kKnobs = {{
      "multiple of the roughness of surfaces: grass, plaster (1)"},
     {"dropout", &io::SimulatorOptions::dropout,
      "multiple of the share of beams lost at random (1)"},
-    {"rain", &io::SimulatorOptions::rain, "0 dry to 1 heavy (0)"},
+    {"rain", &io::SimulatorOptions::rain, "0 dry to 1 heavy (0)", 1},
     {"wet", &io::SimulatorOptions::wet,
-     "roads and pavements that send shallow beams away: 0 dry to 1 (0)"},
+     "roads and pavements that send shallow beams away: 0 dry to 1 (0)", 1},
     {"traffic", &io::SimulatorOptions::traffic, "how many vehicles, 1 = as usual"},
     {"people", &io::SimulatorOptions::people, "how many people and riders, 1 = as usual"},
     {"vegetation", &io::SimulatorOptions::vegetation, "how many plants, 1 = as usual"},
     {"clutter", &io::SimulatorOptions::clutter, "how many things of no class, 1 = as usual"},
     {"intensity-spread", &io::SimulatorOptions::intensity_spread,
-     "random scaling of the intensities, 0 to 1 (0)"},
+     "random scaling of the intensities, 0 to 1 (0)", 1},
     {"tilt", &io::SimulatorOptions::tilt,
      "degrees by which the mount is off, standard deviation (0)"},
     {"ego-body", &io::SimulatorOptions::ego_body,
-     "probability that the sensor sees its own vehicle (1)"},
+     "probability that the sensor sees its own vehicle (1)", 1},
 }};
 
 struct Plan {
@@ -81,8 +82,8 @@ Plan plan_of(const Arguments& arguments) {
   for (const Knob& knob : kKnobs) {
     if (!arguments.has(knob.option)) continue;
     const double number = parse_number(knob.option, arguments.text(knob.option));
-    ENSURE_USAGE(number >= 0 && number <= 100, "--", knob.option, ": ", number,
-                 " is not in 0..100");
+    ENSURE_USAGE(number >= 0 && number <= knob.most, "--", knob.option, ": ", number,
+                 " is not in 0..", knob.most);
     plan.options.*knob.value = number;
   }
   plan.frames = integer_option(arguments, "frames", 1, 0, 1000000);

@@ -86,6 +86,9 @@ TEST(Simulate, WrongUsageNamesTheOption) {
       {{"simulate", "-o", folder.text("x"), "--sensor", "hdl65"}, "hdl65"},
       {{"simulate", "-o", folder.text("x"), "--frames", "-1"}, "--frames"},
       {{"simulate", "-o", folder.text("x"), "--noise", "-1"}, "--noise"},
+      {{"simulate", "-o", folder.text("x"), "--waver", "101"}, "--waver: 101 is not in 0..100"},
+      {{"simulate", "-o", folder.text("x"), "--wet", "2"}, "--wet: 2 is not in 0..1"},
+      {{"simulate", "-o", folder.text("x"), "--rain", "1.5"}, "--rain: 1.5 is not in 0..1"},
       {{"simulate", "-o", folder.text("x"), "--format", "docx"}, "docx"},
       {{"simulate", "-o", folder.text("x"), "--randomise", "--sensor", "vlp16"}, "--randomise"}};
   for (const auto& [words, part] : cases) {

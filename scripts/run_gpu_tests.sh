@@ -94,14 +94,14 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   done
   sanitize synccheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize initcheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
-  sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*ForSanitizers:Simt*Groups*'
+  sanitize racecheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*ForSanitizers*:Simt*Groups*'
   sanitize racecheck "dense products" "$dense" --gtest_brief=1 --gtest_filter='*Pointer*:*Updates*'
   sanitize racecheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize synccheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize initcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter='*ByHand*:CudaReduction.Nothing*:CudaConv.Scales*'
   sanitize racecheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*:*WithoutAnIndex*'
-  sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
-  sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*ForSanitizers:*OneTap*'
+  sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*ForSanitizers/device:VoxelizerOn.Replaced*/device'
+  sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*ForSanitizers*:*OneTap*'
   sanitize synccheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*'
   sanitize initcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'
 fi

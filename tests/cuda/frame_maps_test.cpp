@@ -244,6 +244,19 @@ TEST_P(FrameMapsOn, MergedAndGlobalSetsEqualTheCpus) {
   }
 }
 
+// Every kernel of the above on so little that racecheck gets through it: sorted and counted orders,
+// levels by halving and general sets upon each other.
+TEST_P(FrameMapsOn, FewRowsForSanitizers) {
+  for (unsigned seed = 0; seed < 2; ++seed) {
+    SCOPED_TRACE(seed);
+    FrameCase c = unet_case(seed, 2, 150);
+    if (seed == 0) c.capacity.counted_rows = 0;
+    expect_frame(c, build(c));
+    expect_frame(general_case(seed), build(general_case(seed)));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(FrameMapsOn, BoundedOddSizesDropTheLastCells) {
   FrameCase c;
   c.spec = unet_spec(4);

@@ -3,7 +3,7 @@ set(IO_SOURCES
   records.cpp registry.cpp sequence.cpp sink.cpp source.cpp
   formats/e57_format.cpp formats/hdf5_cloud.cpp formats/kitti.cpp formats/label.cpp formats/las.cpp formats/las_header.cpp formats/las_points.cpp formats/las_records.cpp formats/las_writer.cpp
   formats/npy.cpp formats/npy_array.cpp formats/npy_header.cpp formats/npz.cpp formats/packed_colour.cpp formats/pcd.cpp formats/pcd_header.cpp
-  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp formats/zip.cpp formats/laz_layout.cpp formats/e57_header.cpp)
+  formats/ply.cpp formats/ply_header.cpp formats/ptx.cpp formats/text.cpp formats/text_table.cpp formats/zip.cpp formats/laz_layout.cpp formats/laz_chunk_table.cpp formats/e57_header.cpp)
 foreach(pair laz:laszip e57:e57)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 format)

@@ -1,6 +1,6 @@
 // The library gets a view of the file whose header holds nothing but what was checked before, so
 // what else a header can claim never reaches it; nor does the chunk table, which it trusts: chunks
-// of layers are decoded one by one, others in order.
+// of layers and chunks of different sizes are decoded one by one, others in order.
 #include <laszip/laszip_api.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::string clean_head(const Source& source, const LasHeader& header, const LazL
   put<std::uint16_t>(head, at + 18, 22204);
   put<std::uint16_t>(head, at + 20, static_cast<std::uint16_t>(header.laz_record.size()));
   std::memcpy(head.data() + at + kVlrHead, header.laz_record.data(), header.laz_record.size());
-  if (layout.compressor == 3)
+  if (layout.compressor == 3 || layout.has_unequal_chunks())
     put(head, at + kVlrHead + 12, static_cast<std::uint32_t>(chunk.points));
   if (layout.compressor != 1)
     head.append(reinterpret_cast<const char*>(&header.points_offset), sizeof header.points_offset);

@@ -4,13 +4,13 @@
 #include <cstring>
 
 #include "gemm_core/base/error.hpp"
+#include "io/formats/laz_chunk_table.hpp"
 
 namespace io {
 namespace {
 
 constexpr int kByte = 0, kPoint10 = 6, kTime11 = 7, kColour12 = 8, kWave13 = 9, kPoint14 = 10,
               kColour14 = 11, kColourNir14 = 12, kWave14 = 13, kByte14 = 14;
-constexpr std::int64_t kVariableChunks = 0xffffffff;
 // A chunk of 50,000 equal points takes some 60 bytes; a claim beyond this is no file.
 constexpr std::int64_t kMaxPointsPerByte = 1024;
 
@@ -101,13 +101,41 @@ std::vector<LazChunk> chunks_of_layers(const Source& source, const LasHeader& he
     for (const std::uint32_t size : sizes) bytes += size;
     ENSURE(bytes <= source.size() - begin, "LAZ: chunk ", chunk, " at byte ", begin, " claims ",
            bytes, " bytes, ", source.size() - begin, " are left");
-    ENSURE(count > 0 && (layout.chunk_points == kVariableChunks || count <= layout.chunk_points),
+    ENSURE(count > 0 && (layout.has_unequal_chunks() || count <= layout.chunk_points),
            "LAZ: chunk ", chunk, " at byte ", begin, " claims ", count, " points, a chunk has ",
            layout.chunk_points);
     chunks.push_back({begin, bytes, std::min<std::int64_t>(count, header.points - points)});
     points += count;
     begin += bytes;
   }
+  return chunks;
+}
+
+// By the table, whose sums must be what the header claims and lie before the table.
+std::vector<LazChunk> chunks_of_table(const Source& source, const LasHeader& header,
+                                      std::int64_t begin, std::int64_t table) {
+  const auto count = static_cast<std::int64_t>(value_at<std::uint32_t>(source, table + 4));
+  // Two numbers a chunk, each at most 33 bits and what models that do not fit yet add.
+  const std::int64_t bytes = std::min(source.size() - table - 8, 64 + 16 * count);
+  std::string coded(static_cast<std::size_t>(bytes), '\0');
+  source.read(table + 8, coded.data(), bytes);
+  std::vector<LazChunk> chunks;
+  std::int64_t points = 0;
+  for (const LazChunkSize& size : decode_chunk_sizes(coded, count)) {
+    const auto chunk = chunks.size();
+    ENSURE(size.bytes <= table - begin, "LAZ: chunk ", chunk, " at byte ", begin, " claims ",
+           size.bytes, " bytes, ", table - begin, " are left before the chunk table");
+    ENSURE(size.points <= header.points - points, "LAZ: chunk ", chunk, " at byte ", begin,
+           " claims ", size.points, " points, the header ", header.points - points,
+           " more than those before");
+    ENSURE(size.points == 0 || size.bytes >= header.record_bytes, "LAZ: chunk ", chunk, " claims ",
+           size.points, " points in ", size.bytes, " bytes");
+    if (size.points > 0) chunks.push_back({begin, size.bytes, size.points});
+    points += size.points;
+    begin += size.bytes;
+  }
+  ENSURE(points == header.points, "LAZ: the header claims ", header.points,
+         " points, the chunk table ", points);
   return chunks;
 }
 
@@ -149,10 +177,7 @@ LazChunks find_laz_chunks(const Source& source, const LasHeader& header, const L
   if (!has_place) return found;
   const std::int64_t table = chunk_table(source, header);
   found.has_table = table >= 0;
-  ENSURE(layout.compressor == 3 || layout.chunk_points != kVariableChunks,
-         "LAZ: chunks of different sizes in point format ", header.point_format,
-         "; they are read in formats 6 to 10");
-  ENSURE(found.has_table || layout.chunk_points != kVariableChunks,
+  ENSURE(found.has_table || !layout.has_unequal_chunks(),
          "LAZ: the chunk table is said to be at byte ",
          value_at<std::int64_t>(source, header.points_offset), ", the file has ", source.size());
   if (found.has_table) {
@@ -160,7 +185,11 @@ LazChunks find_laz_chunks(const Source& source, const LasHeader& header, const L
     ENSURE(chunks <= bytes / header.record_bytes, "LAZ: the chunk table at byte ", table,
            " claims ", chunks, " chunks, the file has room for ", bytes / header.record_bytes);
   }
-  if (layout.compressor == 3) found.chunks = chunks_of_layers(source, header, layout, begin);
+  if (layout.compressor == 3) {
+    found.chunks = chunks_of_layers(source, header, layout, begin);
+  } else if (layout.has_unequal_chunks()) {
+    found.chunks = chunks_of_table(source, header, begin, table);
+  }
   return found;
 }
 

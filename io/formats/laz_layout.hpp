@@ -18,6 +18,8 @@ struct LazLayout {
   int compressor = 0;             // 1 pointwise, 2 chunks, 3 chunks of layers
   std::int64_t chunk_points = 0;  // 2^32 - 1: every chunk says its own
   std::vector<LazItem> items;
+
+  bool has_unequal_chunks() const { return compressor != 1 && chunk_points == 0xffffffff; }
 };
 
 // Points that a decoder of their own can start on.
@@ -27,7 +29,7 @@ struct LazChunk {
 
 struct LazChunks {
   bool has_table = true;         // false: said to be outside the file, so not there
-  std::vector<LazChunk> chunks;  // of layers: each chunk; otherwise all of them as one
+  std::vector<LazChunk> chunks;  // of layers or unequal: each; otherwise all of them as one
 };
 
 // Error: no such record, items that are not those of the point format, a coder or compressor that
@@ -35,8 +37,8 @@ struct LazChunks {
 LazLayout read_laz_layout(const LasHeader& header);
 
 // Error: more points than the compressed bytes can hold, a chunk table larger than the file, layers
-// that pass the end, chunks of different sizes without layers (where they begin is known by a table
-// that LASzip reads past its end when it claims too little). Takes one read of a few bytes a chunk.
+// that pass the end, unequal chunks that do not add up to what the header claims. Takes one read of
+// a few bytes a chunk.
 LazChunks find_laz_chunks(const Source& source, const LasHeader& header, const LazLayout& layout);
 
 }  // namespace io

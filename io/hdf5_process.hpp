@@ -1,7 +1,7 @@
 // HDF5's library (1.10, as distributions ship it) crashes, loops or takes all memory on some
 // damaged files. A file is therefore opened and read by a process of its own, which says what it
 // found; the process that asks never hands the file to the library. Where the reading process dies,
-// the file is an Error and all others go on. LAZ files are decoded in such a process, too.
+// the file is an Error and all others go on. LAZ and E57 files are decoded in such a process, too.
 #pragma once
 #include <string>
 #include <utility>

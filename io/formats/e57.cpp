@@ -1,221 +1,29 @@
-// E57 through libE57Format: all scans of the file, their poses applied. One file at a time: the XML
-// parser below the library keeps global state.
-#include <E57Format.h>
+// E57: all scans of a file, their poses applied. libE57Format, which leaks and trusts what it
+// decodes, reads them in a process of its own.
+#include "io/formats/e57.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <mutex>
+#include <cstring>
 
-#include "io/field_names.hpp"
-#include "io/formats/e57.hpp"
 #include "io/formats/e57_header.hpp"
-#include "io/poses.hpp"
+#include "io/formats/e57_scans.hpp"
 #include "io/visit_field.hpp"
+
+#ifdef SPARSECONV_OWN_PROCESS
+#include "io/formats/own_process.hpp"
+#endif
 
 namespace io {
 namespace {
-
-// Names of libE57Format 2; version 3 has others and deprecates these.
-#ifdef SPARSECONV_E57_2
-constexpr auto TypeInteger = e57::E57_INTEGER, TypeScaledInteger = e57::E57_SCALED_INTEGER,
-               TypeFloat = e57::E57_FLOAT, TypeCompressedVector = e57::E57_COMPRESSED_VECTOR,
-               TypeStructure = e57::E57_STRUCTURE, TypeVector = e57::E57_VECTOR;
-constexpr auto PrecisionSingle = e57::E57_SINGLE;
-#else
-using e57::PrecisionSingle;
-using e57::TypeCompressedVector;
-using e57::TypeFloat;
-using e57::TypeInteger;
-using e57::TypeScaledInteger;
-using e57::TypeStructure;
-using e57::TypeVector;
-#endif
-
-constexpr std::int64_t kBlock = 1 << 13;  // points read at a time
-
-struct E57Field {
-  std::string path;  // in the prototype
-  std::string name;  // canonical
-  base::DType type = base::DType::f64;
-  int bits = 0;  // of a stored value
-};
-
-struct Scan {
-  e57::CompressedVectorNode points;
-  std::vector<E57Field> fields;
-  Pose pose;
-  bool has_pose = false;
-};
-
-int bits_of_range(std::int64_t low, std::int64_t high) {
-  int bits = 0;
-  for (auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low); range != 0;
-       range >>= 1)
-    ++bits;
-  return bits;
-}
-
-base::DType type_of_range(std::int64_t low, std::int64_t high) {
-  using enum base::DType;
-  if (low >= 0) return high <= 0xff ? u8 : high <= 0xffff ? u16 : high <= 0xffffffff ? u32 : i64;
-  const auto within = [&](std::int64_t limit) { return low >= -limit - 1 && high <= limit; };
-  return within(0x7f) ? i8 : within(0x7fff) ? i16 : within(0x7fffffff) ? i32 : i64;
-}
-
-// The canonical names of what the standard (and its extension for normals) calls otherwise.
-std::string short_name(const std::string& path) {
-  static constexpr std::pair<const char*, const char*> kNames[] = {
-      {"cartesianX", "x"},
-      {"cartesianY", "y"},
-      {"cartesianZ", "z"},
-      {"colorRed", "r"},
-      {"colorGreen", "g"},
-      {"colorBlue", "b"},
-      {"timeStamp", "time"},
-      {"returnIndex", "return_number"},
-      {"returnCount", "number_of_returns"},
-      {"rowIndex", "row"},
-      {"columnIndex", "column"},
-      {"cartesianInvalidState", "invalid_state"},
-      {"sphericalInvalidState", "invalid_state"}};
-  for (const auto& [long_name, name] : kNames) {
-    if (path == long_name) return name;
-  }
-  return path.substr(path.find(':') == std::string::npos ? 0 : path.find(':') + 1);
-}
-
-// Numbers of a record. Texts and nested structures have no place in a cloud.
-std::vector<E57Field> fields_of(const e57::StructureNode& prototype,
-                                std::vector<std::string>& left_out) {
-  std::vector<E57Field> fields;
-  std::vector<std::string> names;
-  for (std::int64_t i = 0; i < prototype.childCount(); ++i) {
-    const e57::Node node = prototype.get(i);
-    E57Field field{.path = node.elementName()};
-    if (node.type() == TypeFloat) {
-      const bool is_single = e57::FloatNode(node).precision() == PrecisionSingle;
-      field.type = is_single ? base::DType::f32 : base::DType::f64;
-      field.bits = is_single ? 32 : 64;
-    } else if (node.type() == TypeInteger) {
-      const e57::IntegerNode integer(node);
-      field.type = type_of_range(integer.minimum(), integer.maximum());
-      field.bits = bits_of_range(integer.minimum(), integer.maximum());
-    } else if (node.type() == TypeScaledInteger) {
-      const e57::ScaledIntegerNode integer(node);
-      field.bits = bits_of_range(integer.minimum(), integer.maximum());
-    } else {
-      left_out.push_back(field.path);
-      continue;
-    }
-    names.push_back(short_name(field.path));
-    fields.push_back(std::move(field));
-  }
-  const auto canonical = canonical_names(names);
-  for (std::size_t i = 0; i < fields.size(); ++i) fields[i].name = canonical[i];
-  return fields;
-}
-
-double number_at(const e57::StructureNode& node, const char* path) {
-  const e57::Node child = node.get(path);
-  if (child.type() == TypeFloat) return e57::FloatNode(child).value();
-  if (child.type() == TypeScaledInteger) return e57::ScaledIntegerNode(child).scaledValue();
-  ENSURE(child.type() == TypeInteger, "E57: ", path, " of a pose is not a number");
-  return static_cast<double>(e57::IntegerNode(child).value());
-}
-
-Pose read_pose(const e57::StructureNode& node) {
-  Pose pose;
-  if (node.isDefined("rotation")) {
-    const e57::StructureNode q(node.get("rotation"));
-    double w = number_at(q, "w"), x = number_at(q, "x"), y = number_at(q, "y"),
-           z = number_at(q, "z");
-    const double length = std::sqrt(w * w + x * x + y * y + z * z);
-    ENSURE(std::isfinite(length) && length > 0, "E57: the rotation of a pose is no quaternion: ", w,
-           " ", x, " ", y, " ", z);
-    w /= length, x /= length, y /= length, z /= length;
-    pose.rotation = {{{1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)},
-                      {2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)},
-                      {2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)}}};
-  }
-  if (node.isDefined("translation")) {
-    const e57::StructureNode t(node.get("translation"));
-    pose.translation = {number_at(t, "x"), number_at(t, "y"), number_at(t, "z")};
-  }
-  return pose;
-}
 
 bool has(const std::vector<E57Field>& fields, std::string_view name) {
   return std::any_of(fields.begin(), fields.end(),
                      [&](const E57Field& field) { return field.name == name; });
 }
 
-Scan read_scan(const e57::Node& node, std::int64_t number, std::int64_t file_bytes,
-               std::vector<std::string>& left_out) {
-  ENSURE(node.type() == TypeStructure, "E57: scan ", number, " is no structure");
-  const e57::StructureNode structure(node);
-  ENSURE(structure.isDefined("points") && structure.get("points").type() == TypeCompressedVector,
-         "E57: scan ", number, " has no points");
-  Scan scan{.points = e57::CompressedVectorNode(structure.get("points"))};
-  ENSURE(scan.points.prototype().type() == TypeStructure, "E57: scan ", number,
-         ": a record is no structure");
-  scan.fields = fields_of(e57::StructureNode(scan.points.prototype()), left_out);
-  // Constant fields take no bits at all: a count of such records is bounded as if they took one.
-  std::int64_t bits = 0;
-  for (const E57Field& field : scan.fields) bits += field.bits;
-  const std::int64_t count = scan.points.childCount();
-  ENSURE(count >= 0 && count <= file_bytes * 8 / std::max<std::int64_t>(bits, 1), "E57: scan ",
-         number, " claims ", count, " points of ", bits, " bits, the file has ", file_bytes,
-         " bytes");
-  if (structure.isDefined("pose")) {
-    scan.pose = read_pose(e57::StructureNode(structure.get("pose")));
-    scan.has_pose = true;
-  }
-  return scan;
-}
-
-e57::SourceDestBuffer bind(const e57::ImageFile& file, const E57Field& field, base::Tensor& block) {
-  std::unique_ptr<e57::SourceDestBuffer> buffer;
-  visit_field_type(field.type, [&]<class T>() {
-    if constexpr (!std::is_same_v<T, std::uint64_t>) {  // no range of E57 needs it
-      buffer = std::make_unique<e57::SourceDestBuffer>(file, field.path, block.data<T>(), kBlock,
-                                                       true, true);
-    }
-  });
-  return *buffer;
-}
-
-Cloud read_points(e57::ImageFile& file, Scan& scan, std::int64_t number) {
-  const std::int64_t count = scan.points.childCount();
-  std::vector<base::Tensor> blocks, columns;
-  std::vector<e57::SourceDestBuffer> buffers;
-  for (const E57Field& field : scan.fields) {
-    blocks.push_back(base::Tensor::empty({kBlock}, field.type));
-    columns.push_back(base::Tensor::empty({count}, field.type));
-    buffers.push_back(bind(file, field, blocks.back()));
-  }
-  std::int64_t filled = 0;
-  if (count > 0 && !buffers.empty()) {
-    e57::CompressedVectorReader reader = scan.points.reader(buffers);
-    while (const std::int64_t got = reader.read()) {
-      ENSURE(got <= count - filled, "E57: scan ", number, " holds more points than the ", count,
-             " that it claims");
-      for (std::size_t c = 0; c < columns.size(); ++c) {
-        const std::int64_t bytes = base::bytes(scan.fields[c].type);
-        std::copy_n(static_cast<const char*>(blocks[c].data()), got * bytes,
-                    static_cast<char*>(columns[c].data()) + filled * bytes);
-      }
-      filled += got;
-    }
-    reader.close();
-  }
-  ENSURE(filled == count, "E57: scan ", number, " claims ", count, " points, ", filled,
-         " are there");
-  Cloud cloud(count);
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    cloud.add(Field{scan.fields[c].name, scan.fields[c].type, 1, ""}, std::move(columns[c]));
-  }
-  return cloud;
+bool is_cartesian(const E57Scan& scan) {
+  return has(scan.fields, "x") && has(scan.fields, "y") && has(scan.fields, "z");
 }
 
 // Range, azimuth and elevation (radians) become x, y, z.
@@ -238,15 +46,8 @@ void add_cartesian(Cloud& cloud) {
 }
 
 // Of several scans all have coordinates in double, so that they can be joined.
-Cloud finished_scan(e57::ImageFile& file, Scan& scan, std::int64_t number, bool is_one_of_several) {
-  const bool is_cartesian = has(scan.fields, "x") && has(scan.fields, "y") && has(scan.fields, "z");
-  const bool is_spherical = has(scan.fields, "sphericalRange") &&
-                            has(scan.fields, "sphericalAzimuth") &&
-                            has(scan.fields, "sphericalElevation");
-  ENSURE(is_cartesian || is_spherical, "E57: scan ", number,
-         " has neither cartesian nor spherical coordinates");
-  Cloud cloud = read_points(file, scan, number);
-  if (!is_cartesian) add_cartesian(cloud);
+Cloud finished_scan(Cloud cloud, const E57Scan& scan, bool is_one_of_several) {
+  if (!is_cartesian(scan)) add_cartesian(cloud);
   return scan.has_pose || is_one_of_several ? transformed(cloud, scan.pose) : cloud;
 }
 
@@ -261,59 +62,171 @@ void warn_about_invalid(Cloud& cloud) {
   }
 }
 
-Cloud read_all_scans(e57::ImageFile& file, std::int64_t file_bytes) {
-  const e57::StructureNode root = file.root();
-  ENSURE(root.isDefined("/data3D") && root.get("/data3D").type() == TypeVector,
-         "E57: the file has no scans (data3D)");
-  const e57::VectorNode data(root.get("/data3D"));
-  std::vector<std::string> left_out;
-  std::vector<Cloud> clouds;
-  std::vector<std::string> warnings;
-  for (std::int64_t i = 0; i < data.childCount(); ++i) {
-    left_out.clear();
-    Scan scan = read_scan(data.get(i), i, file_bytes, left_out);
-    for (const std::string& path : left_out) {
-      warnings.push_back(
-          base::concat("E57: field ", path, " of scan ", i, " is no number and is left out"));
+// Scans as they come. What they say of themselves may come from a process that a file has damaged,
+// so it is checked here, too.
+class Scans {
+ public:
+  explicit Scans(std::int64_t file_bytes) : file_bytes_(file_bytes) {}
+
+  void begin(E57Scan scan) {
+    const auto& fields = scan.fields;
+    const bool is_spherical = has(fields, "sphericalRange") && has(fields, "sphericalAzimuth") &&
+                              has(fields, "sphericalElevation");
+    ENSURE(is_cartesian(scan) || is_spherical, "E57: scan ", scan.number,
+           " has neither cartesian nor spherical coordinates");
+    ENSURE(scan.points >= 0 &&
+               scan.points <= file_bytes_ * 8 / static_cast<std::int64_t>(fields.size()),
+           "E57: scan ", scan.number, " claims ", scan.points, " points, the file has ",
+           file_bytes_, " bytes");
+    columns_.clear();
+    for (const E57Field& field : fields) {
+      visit_field_type(field.type, []<class T>() {});  // Error where it is none
+      columns_.push_back(base::Tensor::empty({scan.points}, field.type));
     }
-    clouds.push_back(finished_scan(file, scan, i, data.childCount() > 1));
+    filled_ = 0;
+    heads_.push_back(std::move(scan));
   }
-  ENSURE(!clouds.empty(), "E57: the file has no scans (data3D is empty)");
-  Cloud joined =
-      clouds.size() == 1 ? std::move(clouds[0]) : concatenated(std::move(clouds), "scan");
-  joined.clouds = static_cast<std::int64_t>(data.childCount());
-  joined.warnings.insert(joined.warnings.end(), warnings.begin(), warnings.end());
-  warn_about_invalid(joined);
-  return joined;
+
+  // Column after column of the next `count` points.
+  void put(const char* values, std::int64_t count) {
+    ENSURE(!heads_.empty() && count <= heads_.back().points - filled_, "E57: scan ", heads_.size(),
+           " holds more points than it claims");
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      const std::int64_t bytes = base::bytes(heads_.back().fields[c].type);
+      std::memcpy(static_cast<char*>(columns_[c].data()) + filled_ * bytes, values,
+                  static_cast<std::size_t>(count * bytes));
+      values += count * bytes;
+    }
+    filled_ += count;
+  }
+
+  void end() {
+    const E57Scan& scan = heads_.back();
+    ENSURE(filled_ == scan.points, "E57: scan ", scan.number, " claims ", scan.points, " points, ",
+           filled_, " are there");
+    Cloud cloud(scan.points);
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      cloud.add(Field{scan.fields[c].name, scan.fields[c].type, 1, ""}, std::move(columns_[c]));
+    clouds_.push_back(std::move(cloud));
+  }
+
+  Cloud joined() {
+    ENSURE(!clouds_.empty(), "E57: the file has no scans (data3D is empty)");
+    const auto scans = static_cast<std::int64_t>(clouds_.size());
+    for (std::size_t i = 0; i < clouds_.size(); ++i)
+      clouds_[i] = finished_scan(std::move(clouds_[i]), heads_[i], scans > 1);
+    Cloud cloud = scans == 1 ? std::move(clouds_[0]) : concatenated(std::move(clouds_), "scan");
+    cloud.clouds = scans;
+    for (const E57Scan& scan : heads_) {
+      for (const std::string& path : scan.left_out) {
+        cloud.warnings.push_back(base::concat("E57: field ", path, " of scan ", scan.number,
+                                              " is no number and is left out"));
+      }
+    }
+    warn_about_invalid(cloud);
+    return cloud;
+  }
+
+ private:
+  std::int64_t file_bytes_;
+  std::vector<E57Scan> heads_;
+  std::vector<Cloud> clouds_;
+  std::vector<base::Tensor> columns_;  // of the last scan
+  std::int64_t filled_ = 0;            // points
+};
+
+#ifdef SPARSECONV_OWN_PROCESS
+// What the library takes to open a file, and its tree of nodes: some 400 bytes an element, of which
+// the shortest has four bytes of text.
+constexpr std::uint64_t kLibraryBytes = 48 << 20, kBytesOfXml = 128;
+
+// An answer is true and a scan, whose blocks follow, or false after the last one.
+hdf5::Message message_of(const E57Scan& scan) {
+  hdf5::Message message;
+  message.put(true).put(scan.number).put(scan.points).put(scan.has_pose).put(scan.pose);
+  message.put(scan.left_out).put(std::uint64_t{scan.fields.size()});
+  for (const E57Field& field : scan.fields) message.put(field.name).put(field.type);
+  return message;
 }
 
-// What the library says, without the file's name.
-std::string reason(const e57::E57Exception& error, const Source& source) {
-  std::string context = error.context();
-  const std::string name = "fileName=" + source.path().string();
-  for (std::size_t at; (at = context.find(name)) != std::string::npos;)
-    context.erase(at, name.size());
-  std::replace(context.begin(), context.end(), '\n', ' ');
-  return e57::Utilities::errorCodeToString(error.errorCode()) +
-         (context.empty() ? "" : " (" + context + ")");
+E57Scan scan_of(hdf5::Message& message) {
+  E57Scan scan{.number = message.take<std::int64_t>(), .points = message.take<std::int64_t>()};
+  scan.has_pose = message.take<bool>();
+  scan.pose = message.take<Pose>();
+  scan.left_out = message.take<std::vector<std::string>>();
+  for (auto fields = message.take<std::uint64_t>(); fields > 0; --fields) {
+    auto name = message.take<std::string>();
+    scan.fields.push_back({std::move(name), message.take<base::DType>()});
+  }
+  return scan;
 }
+
+// In the process that reads.
+void serve_e57(int file, const hdf5::Channel& channel) {
+  const auto send = [&](hdf5::Tag tag, std::string_view bytes) {
+    ENSURE(channel.send(tag, bytes), "E57: nobody takes the points");
+  };
+  const auto begin = [&](const E57Scan& scan) {
+    const auto row = static_cast<std::uint64_t>(e57_row_bytes(scan));
+    hdf5::allow_for(static_cast<std::uint64_t>(scan.points) * row,
+                    static_cast<std::uint64_t>(e57_block(scan)) * row);
+    send(hdf5::Tag::answer, message_of(scan).bytes());
+  };
+  serve_library("E57", channel, [&] {
+    const std::string path = path_of(file);
+    read_e57_scans(
+        path, Source(path).size(),
+        {.scan = begin,
+         .block = [&](std::string_view values, std::int64_t) { send(hdf5::Tag::block, values); },
+         .end = [&] { send(hdf5::Tag::answer, {}); }});
+    send(hdf5::Tag::answer, hdf5::Message().put(false).bytes());
+  });
+}
+
+void read_scans(const Source& source, std::size_t xml_bytes, Scans& scans) {
+  const HandedFile file(source);
+  ask_library("E57", [&] {
+    hdf5::Process process(
+        serve_e57, file.descriptor(),
+        {.memory = kLibraryBytes + kBytesOfXml * xml_bytes,
+         .seconds = static_cast<unsigned>(2 + static_cast<std::uint64_t>(source.size()) /
+                                                  hdf5::kBytesASecond)});
+    std::vector<char> values;
+    for (hdf5::Message head = process.answer(); head.take<bool>(); head = process.answer()) {
+      const E57Scan scan = scan_of(head);
+      scans.begin(scan);
+      const auto row = static_cast<std::uint64_t>(e57_row_bytes(scan)),
+                 most = row * static_cast<std::uint64_t>(e57_block(scan));
+      while (const std::uint64_t bytes = process.next_block()) {
+        ENSURE(bytes <= most && bytes % row == 0, "E57: the reading process gives a block of ",
+               bytes, " bytes, points have ", row);
+        values.resize(bytes);
+        process.receive(values.data(), bytes);
+        scans.put(values.data(), static_cast<std::int64_t>(bytes / row));
+      }
+      scans.end();
+    }
+  });
+}
+#else
+void read_scans(const Source& source, std::size_t, Scans& scans) {
+  read_e57_scans(source.path(), source.size(),
+                 {.scan = [&](const E57Scan& scan) { scans.begin(scan); },
+                  .block = [&](std::string_view values,
+                               std::int64_t count) { scans.put(values.data(), count); },
+                  .end = [&] { scans.end(); }});
+}
+#endif
 
 }  // namespace
 
 const bool kReadsE57 = true;
 
 Cloud read_e57(const Source& source, const ReadOptions&) {
-  static_cast<void>(read_e57_xml(source));
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
-  try {
-    e57::ImageFile file(source.path().string(), "r");
-    Cloud cloud = read_all_scans(file, source.size());
-    file.close();
-    return cloud;
-  } catch (const e57::E57Exception& error) {
-    base::fail("E57: ", reason(error, source));
-  }
+  const std::size_t xml_bytes = read_e57_xml(source).size();
+  Scans scans(source.size());
+  read_scans(source, xml_bytes, scans);
+  return scans.joined();
 }
 
 }  // namespace io

@@ -13,6 +13,7 @@ constexpr int kByte = 0, kPoint10 = 6, kTime11 = 7, kColour12 = 8, kWave13 = 9, 
               kColour14 = 11, kColourNir14 = 12, kWave14 = 13, kByte14 = 14;
 // A chunk of 50,000 equal points takes some 60 bytes; a claim beyond this is no file.
 constexpr std::int64_t kMaxPointsPerByte = 1024;
+constexpr std::int64_t kCoderEnd = 4;  // bytes of a chunk without points, as some writers end with
 
 template <class T>
 T field(std::string_view bytes, std::size_t at) {
@@ -181,9 +182,10 @@ LazChunks find_laz_chunks(const Source& source, const LasHeader& header, const L
          "LAZ: the chunk table is said to be at byte ",
          value_at<std::int64_t>(source, header.points_offset), ", the file has ", source.size());
   if (found.has_table) {
-    const auto chunks = static_cast<std::int64_t>(value_at<std::uint32_t>(source, table + 4));
-    ENSURE(chunks <= bytes / header.record_bytes, "LAZ: the chunk table at byte ", table,
-           " claims ", chunks, " chunks, the file has room for ", bytes / header.record_bytes);
+    const auto chunks = static_cast<std::int64_t>(value_at<std::uint32_t>(source, table + 4)),
+               most = bytes / (layout.has_unequal_chunks() ? kCoderEnd : header.record_bytes);
+    ENSURE(chunks <= most, "LAZ: the chunk table at byte ", table, " claims ", chunks,
+           " chunks, the file has room for ", most);
   }
   if (layout.compressor == 3) {
     found.chunks = chunks_of_layers(source, header, layout, begin);

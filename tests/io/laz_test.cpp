@@ -63,6 +63,14 @@ TEST(Laz, ReadsChunksOfDifferentSizesInAnOldFormat) {
   }
 }
 
+// Of one point each, and after them one without points, as laz-rs ends such files.
+TEST(Laz, ReadsChunksThatAreSmallerThanARecordWhereTheyAreEmpty) {
+  if (!kReadsLaz) GTEST_SKIP() << "built without LAZ support";
+  const Cloud cloud = read(kData + "/small_chunks.laz");
+  EXPECT_EQ(cloud.size(), 2);
+  EXPECT_TRUE(cloud.warnings.empty());
+}
+
 // A bit of each byte of the table flipped: an error, or the same points.
 TEST(Laz, RefusesTablesOfChunksThatDoNotAddUp) {
   if (!kReadsLaz) GTEST_SKIP() << "built without LAZ support";

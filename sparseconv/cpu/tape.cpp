@@ -239,16 +239,23 @@ void Tape::Impl::normalise(std::size_t index, const base::ConstTensorView& from,
 
 void Tape::Impl::update_statistics() {
   const double share = options.batch_norm_momentum;
-  for (const StepState& state : steps) {
-    if (state.running_mean < 0 || state.rows == 0 || options.freezes_statistics) continue;
-    const auto n = static_cast<double>(state.rows);
-    for (std::size_t c = 0; c < state.mean.size(); ++c) {
-      float& mean = parameters.statistics[static_cast<std::size_t>(state.running_mean) + c];
-      float& variance = parameters.statistics[static_cast<std::size_t>(state.running_variance) + c];
-      mean = static_cast<float>((1 - share) * mean + share * state.mean[c]);
-      if (state.rows == 1) continue;
-      variance =
-          static_cast<float>((1 - share) * variance + share * state.variance[c] * n / (n - 1));
+  // Nothing moves where one of them would leave the range of float.
+  for (const bool is_trial : {true, false}) {
+    for (const StepState& state : steps) {
+      if (state.running_mean < 0 || state.rows == 0 || options.freezes_statistics) continue;
+      const auto n = static_cast<double>(state.rows);
+      const auto move = [&](std::int64_t offset, std::size_t c, double next) {
+        float& value = parameters.statistics[static_cast<std::size_t>(offset) + c];
+        const auto moved = static_cast<float>((1 - share) * value + share * next);
+        ENSURE(std::isfinite(moved), "running statistics: ", next, " in channel ", c,
+               " of a batch of ", state.rows, " rows is beyond float at node '",
+               parameters.running_at(offset).node_name, "'");
+        if (!is_trial) value = moved;
+      };
+      for (std::size_t c = 0; c < state.mean.size(); ++c) {
+        move(state.running_mean, c, state.mean[c]);
+        if (state.rows > 1) move(state.running_variance, c, state.variance[c] * n / (n - 1));
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "sparseconv/training/parameters.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace sparseconv::training {
@@ -46,6 +47,25 @@ const Parameters::Entry& Parameters::entry(int node, const std::string& name) co
     if (found != entries->end()) return *found;
   }
   base::fail("parameters: node ", node, " has no ", name);
+}
+
+const Parameters::Entry& Parameters::running_at(std::int64_t offset) const {
+  const auto found = std::ranges::find(running_, offset, &Entry::offset);
+  ENSURE(found != running_.end(), "parameters: no statistic begins at ", offset);
+  return *found;
+}
+
+void Parameters::require_finite() const {
+  const auto require = [](const std::vector<Entry>& entries, std::span<const float> numbers) {
+    for (const Entry& entry : entries) {
+      const auto own = numbers.subspan(static_cast<std::size_t>(entry.offset),
+                                       static_cast<std::size_t>(entry.size));
+      ENSURE(std::ranges::all_of(own, [](float value) { return std::isfinite(value); }), "node '",
+             entry.node_name, "': ", entry.name, " holds a value that is not finite");
+    }
+  };
+  require(trained_, values);
+  require(running_, statistics);
 }
 
 Model Parameters::filled(const Model& model, std::span<const float> weights) const {

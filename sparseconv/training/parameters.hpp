@@ -29,6 +29,8 @@ class Parameters {
   const std::vector<Entry>& running() const { return running_; }
   // Error when the node has no such parameter.
   const Entry& entry(int node, const std::string& name) const;
+  // The one of running() that begins there. Error when none does.
+  const Entry& running_at(std::int64_t offset) const;
 
   std::vector<float> values, gradients;  // of trained()
   std::vector<float> statistics;         // of running(): running_mean, running_var
@@ -36,6 +38,9 @@ class Parameters {
   // `model`, which has the same nodes, with tensors of its own that hold `weights` (as `values`)
   // and the statistics.
   Model filled(const Model& model, std::span<const float> weights) const;
+
+  // Error names node and parameter of the first value or statistic that is not finite.
+  void require_finite() const;
 
  private:
   std::vector<Entry> trained_, running_;

@@ -82,6 +82,7 @@ struct Trainer::Impl {
   void run_on_device(const FrameInput& input, const Batch& batch, StepReport& report);
   [[noreturn]] void fail_on_loss(const FrameInput& input, double loss);
   [[noreturn]] void fail_on_gradient();
+  void update_statistics();
   void update(StepReport& report);
   // What the host says of weights and optimiser is what the device has.
   void fetch();
@@ -191,12 +192,20 @@ base::ConstTensorView Trainer::Impl::logits(base::Tensor& converted) const {
   return std::as_const(converted).view();
 }
 
+void Trainer::Impl::update_statistics() {
+  try {
+    tape.update_statistics();
+  } catch (const base::Error& error) {
+    base::fail("step ", steps, ": ", error.what());
+  }
+}
+
 void Trainer::Impl::update(StepReport& report) {
   engine.reset();
   if (device)
     device->update_statistics();
   else
-    tape.update_statistics();
+    update_statistics();
   is_mirror_old = device != nullptr;
   ++steps;
   if (report.labelled == 0) return;
@@ -277,6 +286,12 @@ Model Trainer::model() const { return impl_->filled(impl_->given_weights()); }
 void Trainer::save_checkpoint(const std::filesystem::path& path, const std::string& note) const {
   Impl& t = *impl_;
   t.fetch();
+  try {
+    t.tape.parameters().require_finite();
+  } catch (const base::Error& error) {
+    base::fail("checkpoint after step ", t.steps, ": ", error.what(),
+               "; what was written before stays");
+  }
   write_checkpoint(path, {.model = t.filled(t.tape.parameters().values),
                           .optimiser = name_of(t.options.optimiser.kind),
                           .steps = t.steps,

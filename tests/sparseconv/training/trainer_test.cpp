@@ -1,6 +1,7 @@
 // Training as a whole: it learns, repeats itself bit by bit, goes on from checkpoints, and leaves a
 // usable model behind whatever goes wrong.
 #include "sparseconv/training/trainer.hpp"
+#include "sparseconv/training/tape.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -249,6 +250,39 @@ TEST(Trainer, NamesTheNodeAndTheStepOfALossThatIsNotFinite) {
   EXPECT_TRUE(same_bits(weights_of(trainer.model()), before));
   EXPECT_EQ(trainer.steps_done(), 1);
   EXPECT_TRUE(std::isfinite(trainer.step(good).loss));
+}
+
+// Finite values whose variance is beyond float: found in the step, before anything moves.
+TEST(Trainer, NamesTheNodeAndTheStepOfStatisticsBeyondFloat) {
+  TrainOptions on_cpu = options();
+  on_cpu.device = "cpu";
+  Trainer trainer(unet(), on_cpu);
+  const Batch good = batch_of(1);
+  trainer.step(good);
+  const auto before = weights_of(trainer.model());
+  Batch bad = batch_of(1);
+  bad.voxels.features = bad.voxels.features.clone();
+  float* features = bad.voxels.features.data<float>();
+  for (std::int64_t i = 0; i < bad.voxels.features.numel(); ++i) features[i] *= 3e25f;
+  const std::string message = message_of([&] { trainer.step(bad); });
+  EXPECT_NE(message.find("step 1: running statistics: "), std::string::npos) << message;
+  EXPECT_NE(message.find("beyond float at node '"), std::string::npos) << message;
+  EXPECT_TRUE(same_bits(weights_of(trainer.model()), before));
+  EXPECT_TRUE(std::isfinite(trainer.step(good).loss));
+}
+
+// What save_checkpoint() asks before it writes.
+TEST(Parameters, NameTheFirstValueThatIsNotFinite) {
+  Tape tape(unet(), {});
+  tape.parameters().require_finite();
+  tape.parameters().statistics[0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_NE(message_of([&] { tape.parameters().require_finite(); }).find("running_"),
+            std::string::npos);
+  tape.parameters().values[0] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(message_of([&] {
+              tape.parameters().require_finite();
+            }).find("node 's': weight holds a value that is not finite"),
+            0u);
 }
 
 TEST(Trainer, NamesWhatIsWrongWithABatch) {

@@ -5,6 +5,7 @@
 #include "apps/read_options.hpp"
 #include "apps/sweeps.hpp"
 #include "apps/values.hpp"
+#include "gemm_core/base/parallel.hpp"
 
 namespace apps {
 namespace fs = std::filesystem;
@@ -62,7 +63,8 @@ Conversion plan(const Arguments& arguments) {
 }
 
 int convert(const Arguments& arguments) {
-  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
+  const BatchThreads threads = batch_threads(base::current_threads());
+  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", threads.jobs, 1, 256));
   const Conversion conversion = plan(arguments);
   const std::string signature = "convert " + conversion.write.format +
                                 (conversion.write.ascii ? " ascii" : "") +
@@ -73,7 +75,8 @@ int convert(const Arguments& arguments) {
                    .outputs = conversion.outputs,
                    .folder = conversion.folder,
                    .signature = signature,
-                   .resume = arguments.has("resume")});
+                   .resume = arguments.has("resume"),
+                   .writers = threads.writers});
   SweepReader reader(conversion.read, conversion.sweeps);
   OrderedLoader<io::Cloud> loader(batch.todo().size(), jobs, [&](std::size_t i) {
     return reader.read(batch.input(batch.todo()[i])).joined;
@@ -84,14 +87,17 @@ int convert(const Arguments& arguments) {
       batch.fail(file, loaded->error);
       continue;
     }
-    batch.store(file, [&batch, &conversion, file, cloud = std::move(*loaded->value)] {
-      const std::vector<std::string> losses =
-          io::write(batch.output(file), cloud, conversion.write);
-      report_warnings(batch.input(file), cloud.warnings, losses);
-      return Json{{"path", text_of(batch.input(file))},
-                  {"output", text_of(batch.output(file))},
-                  {"points", cloud.size()},
-                  {"losses", losses}};
+    const auto cloud = std::make_shared<io::Cloud>(std::move(*loaded->value));
+    batch.store(file, [&batch, &conversion, file, cloud] {
+      std::vector<std::string> losses = io::write(batch.output(file), *cloud, conversion.write);
+      return [&batch, file, losses = std::move(losses), warnings = std::move(cloud->warnings),
+              points = cloud->size()] {
+        report_warnings(batch.input(file), warnings, losses);
+        return Json{{"path", text_of(batch.input(file))},
+                    {"output", text_of(batch.output(file))},
+                    {"points", points},
+                    {"losses", losses}};
+      };
     });
   }
   return batch.close(arguments.has("json"));
@@ -113,7 +119,7 @@ Command convert_command() {
   add("ascii", "the text flavour of the format");
   add("compressed", "the compressed flavour of the format");
   add("resume", "skip files of a folder that an earlier call has converted in the same way");
-  add("jobs", value<std::string>(), "files read at a time (2)");
+  add("jobs", value<std::string>(), "files read at a time (three for four cores)");
   add("json", "one JSON document on stdout");
   add_read_options(command);
   add_sweep_options(command);

@@ -249,15 +249,18 @@ class Runner {
     memory_.note(result.memory);
     const auto shared = std::make_shared<Result>(std::move(result));
     batch_->store(one.file, [this, file = one.file, input = one.input, shared] {
-      return told(file, *input, write(file, *input, std::move(*shared)));
+      return telling(file, input, write(file, *input, std::move(*shared)));
     });
   }
   void note(const Waiting& one, Written&& written) {
     memory_.note(written.memory);
+    batch_->store(one.file,
+                  [tell = telling(one.file, one.input, std::move(written))] { return tell; });
+  }
+  FileBatch::Tell telling(std::size_t file, std::shared_ptr<RunInput> input,
+                          Written&& written) const {
     const auto shared = std::make_shared<Written>(std::move(written));
-    batch_->store(one.file, [this, file = one.file, input = one.input, shared] {
-      return told(file, *input, std::move(*shared));
-    });
+    return [this, file, input, shared] { return told(file, *input, std::move(*shared)); };
   }
 
   // By any thread.

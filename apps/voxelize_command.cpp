@@ -138,8 +138,8 @@ void print_entry(const Json& entry) {
 int voxelize_files(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   const bool as_json = arguments.has("json");
-  const auto jobs =
-      static_cast<int>(integer_option(arguments, "jobs", base::current_threads(), 1, 256));
+  const BatchThreads threads = batch_threads(base::current_threads());
+  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", threads.jobs, 1, 256));
   const auto voxelizer = sparseconv::make_voxelizer(settings.voxelize, settings.device);
   Places places = places_of(arguments);
   FileBatch batch({.command = "voxelize",
@@ -147,7 +147,8 @@ int voxelize_files(const Arguments& arguments) {
                    .outputs = std::move(places.outputs),
                    .folder = places.folder,
                    .signature = signature_of_call(arguments, settings),
-                   .resume = arguments.has("resume")});
+                   .resume = arguments.has("resume"),
+                   .writers = threads.writers});
   SweepReader reader(settings.read, settings.sweeps);
   OrderedLoader<Voxelized> loader(batch.todo().size(), jobs, [&](std::size_t i) {
     return voxelize_file(batch.input(batch.todo()[i]), settings, reader, *voxelizer);
@@ -161,11 +162,14 @@ int voxelize_files(const Arguments& arguments) {
     const auto made = std::make_shared<Voxelized>(std::move(*loaded->value));
     batch.store(file, [&batch, made, file, as_json] {
       const fs::path& output = batch.output(file);
-      report_warnings(batch.input(file), made->warnings, made->voxels.warnings);
-      Json entry = entry_of(batch.input(file), output, *made);
+      const Json entry = entry_of(batch.input(file), output, *made);
+      const std::vector<std::string> read = made->warnings, voxelized = made->voxels.warnings;
       if (!output.empty()) sparseconv::write_voxel_file(output, voxel_file(std::move(*made)));
-      if (!as_json) print_entry(entry);
-      return entry;
+      return [&batch, file, as_json, entry, read, voxelized] {
+        report_warnings(batch.input(file), read, voxelized);
+        if (!as_json) print_entry(entry);
+        return entry;
+      };
     });
   }
   return batch.close(as_json);
@@ -196,7 +200,7 @@ Command voxelize_command() {
   add("device", value<std::string>(), "cpu, cuda or cuda:N; the voxels are the same (cpu)");
   add("labels", "also a label a voxel: the most frequent of its points, ties to the lowest");
   add("resume", "skip files of a folder that an earlier call has done in the same way");
-  add("jobs", value<std::string>(), "files in flight (one a core)");
+  add("jobs", value<std::string>(), "files voxelised at a time (three for four cores)");
   add("json", "one JSON document on stdout");
   add_read_options(command);
   add_sweep_options(command);

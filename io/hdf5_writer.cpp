@@ -16,6 +16,8 @@ using hdf5::Handle;
 using hdf5::Lock;
 
 constexpr hsize_t kChunkElements = 1 << 16;
+// Copying as many bytes takes longer than a call of the library; other files are written meanwhile.
+constexpr hsize_t kWrittenWithoutLock = 1 << 14;
 
 std::vector<hsize_t> to_hsize(const std::vector<std::int64_t>& shape) {
   return {shape.begin(), shape.end()};
@@ -53,6 +55,7 @@ Handle make_text_type() {
 struct Hdf5Writer::Impl {
   std::filesystem::path target, temporary;
   Handle file;
+  int descriptor = -1;  // the library's own
   int compression = 0;
 
   // Missing groups on the way are made; nothing carries a time, so that the same content is the
@@ -80,6 +83,11 @@ struct Hdf5Writer::Impl {
           H5Pset_deflate(plan, static_cast<unsigned>(compression)) < 0) {
         hdf5::fail("cannot compress ", path);
       }
+    } else if (has_elements && H5Tget_class(type) != H5T_STRING) {
+      // Room for all values at once, which are written into it without the library.
+      if (H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY) < 0 ||
+          H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER) < 0)
+        hdf5::fail("cannot set up ", path);
     }
     Handle dataset(H5Dcreate2(file, path.c_str(), type, space, links, plan, H5P_DEFAULT), H5Dclose);
     if (!dataset.valid()) hdf5::fail("cannot create ", path);
@@ -88,11 +96,35 @@ struct Hdf5Writer::Impl {
 
   void write_values(const std::string& path, base::DType type, const void* values,
                     const std::vector<hsize_t>& extents) const {
-    const Handle stored = hdf5::memory_type(type);
-    const Handle dataset = create_dataset(path, stored, extents);
-    if (std::find(extents.begin(), extents.end(), hsize_t{0}) != extents.end()) return;
-    if (H5Dwrite(dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
-      hdf5::fail("cannot write ", path);
+    haddr_t place = HADDR_UNDEF;
+    hsize_t bytes = static_cast<hsize_t>(base::bytes(type));
+    for (const hsize_t extent : extents) bytes *= extent;
+    {
+      const Lock lock;
+      const Handle stored = hdf5::memory_type(type);
+      const Handle dataset = create_dataset(path, stored, extents);
+      if (bytes == 0) return;
+      if (compression == 0 && bytes >= kWrittenWithoutLock) place = H5Dget_offset(dataset);
+      if (place == HADDR_UNDEF) {
+        if (H5Dwrite(dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+          hdf5::fail("cannot write ", path);
+        return;
+      }
+    }
+    write_at(static_cast<off_t>(place), static_cast<const char*>(values), bytes, path);
+  }
+
+  // Values as they are stored, to where the library has set room apart for them.
+  void write_at(off_t place, const char* values, std::size_t bytes, const std::string& path) const {
+    while (bytes > 0) {
+      const ssize_t written = ::pwrite(descriptor, values, bytes, place);
+      if (written < 0 && errno == EINTR) continue;
+      ENSURE(written > 0, "HDF5: cannot write ", path, ": ",
+             std::generic_category().message(written < 0 ? errno : ENOSPC));
+      values += written;
+      place += written;
+      bytes -= static_cast<std::size_t>(written);
+    }
   }
 
   void set_attribute(const std::string& object, const std::string& name, hid_t type,
@@ -130,6 +162,10 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : impl_(std::make_uniq
     hdf5::fail("cannot create a file in ",
                path.has_parent_path() ? path.parent_path().string() : ".");
   }
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(impl_->file, H5P_DEFAULT, &handle) < 0)
+    hdf5::fail("cannot write to ", impl_->temporary.string());
+  impl_->descriptor = *static_cast<const int*>(handle);
 }
 
 Hdf5Writer::~Hdf5Writer() = default;
@@ -143,7 +179,6 @@ void Hdf5Writer::set_compression(int level) {
 template <class T>
 void Hdf5Writer::write(const std::string& path, std::span<const T> values,
                        const std::vector<std::int64_t>& shape) {
-  const Lock lock;
   base::Dims dims;
   for (const std::int64_t extent : shape) dims.push_back(extent);
   ENSURE(base::checked_product(dims) == static_cast<std::int64_t>(values.size()), "HDF5: ", path,
@@ -154,7 +189,6 @@ void Hdf5Writer::write(const std::string& path, std::span<const T> values,
 #include "io/hdf5_writer-inl.hpp"
 
 void Hdf5Writer::write_tensor(const std::string& path, const base::Tensor& tensor) {
-  const Lock lock;
   ENSURE(tensor.device().is_cpu(), "HDF5: ", path, ": the tensor is on ",
          base::to_string(tensor.device()), ", it must be on the CPU");
   const base::Dims& shape = tensor.shape();

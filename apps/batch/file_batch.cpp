@@ -7,7 +7,7 @@ namespace apps {
 namespace fs = std::filesystem;
 
 FileBatch::FileBatch(FileBatchOptions options)
-    : options_(std::move(options)), report_(options_.command) {
+    : options_(std::move(options)), report_(options_.command), writers_(options_.writers) {
   report_.failed(options_.inputs.failures);
   if (!options_.folder.empty()) {
     std::error_code error;
@@ -32,29 +32,49 @@ std::string FileBatch::signature_of(std::size_t file) const {
   return digest(options_.signature + '\n' + file_stamp(input(file)));
 }
 
-void FileBatch::store(std::size_t file, std::function<Json()> write) {
-  writer_.push([this, file, write = std::move(write)] { write_one(file, write); });
-}
-
-void FileBatch::fail(std::size_t file, std::string message) {
-  writer_.push([this, file, message = std::move(message)] {
-    if (is_full_) return;
-    report_.failed(text_of(input(file)), message);
-    ++finished_;
-    progress_->advance();
+void FileBatch::store(std::size_t file, std::function<Tell()> write) {
+  writers_.push([this, file, write = std::move(write)]() -> std::function<void()> {
+    if (is_full_) return [] {};
+    Tell tell;
+    std::string error;
+    try {
+      const fs::path& result = output(file);
+      if (result.has_parent_path()) fs::create_directories(result.parent_path());
+      tell = write();
+    } catch (...) {
+      error = current_error();
+    }
+    return [this, file, tell = std::move(tell), error = std::move(error)] {
+      tell_one(file, tell, error);
+    };
   });
 }
 
-void FileBatch::write_one(std::size_t file, const std::function<Json()>& write) {
-  if (is_full_) return;
+void FileBatch::fail(std::size_t file, std::string message) {
+  writers_.push([this, file, message = std::move(message)] {
+    return [this, file, message] {
+      if (is_full_) return;
+      report_.failed(text_of(input(file)), message);
+      ++finished_;
+      progress_->advance();
+    };
+  });
+}
+
+void FileBatch::tell_one(std::size_t file, const Tell& tell, std::string error) {
   const fs::path& result = output(file);
-  try {
-    if (result.has_parent_path()) fs::create_directories(result.parent_path());
-    Json entry = write();
-    if (log_) log_->add(result, signature_of(file));
-    report_.done(std::move(entry));
-  } catch (...) {
-    const std::string message = (result.empty() ? "" : text_of(result) + ": ") + current_error();
+  if (error.empty()) {
+    try {
+      Json entry = tell();
+      if (log_) log_->add(result, signature_of(file));
+      report_.done(std::move(entry));
+    } catch (...) {
+      error = current_error();
+    }
+  }
+  if (!error.empty()) {
+    if (is_full_) return;  // said of the file before
+    const std::string message = (result.empty() ? "" : text_of(result) + ": ") + error;
     report_.failed(text_of(input(file)), message);
     is_full_ = is_output_full(result, message);
   }
@@ -63,7 +83,7 @@ void FileBatch::write_one(std::size_t file, const std::function<Json()>& write) 
 }
 
 int FileBatch::close(bool as_json, const Json& more) {
-  writer_.finish();
+  writers_.finish();
   progress_.reset();
   if (finished_ < todo_.size()) {
     const char* reason = is_full_ ? "nothing more can be written" : "interrupted";

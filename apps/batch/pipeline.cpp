@@ -1,5 +1,6 @@
 #include "apps/batch/pipeline.hpp"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -17,19 +18,30 @@ std::string current_error() {
   }
 }
 
-SerialWorker::SerialWorker(std::size_t capacity)
-    : capacity_(capacity), thread_([this] { work(); }) {}
+BatchThreads batch_threads(int cores) {
+  // More than four writers find HDF5's one lock taken.
+  return {.jobs = std::max(1, 3 * cores / 4), .writers = std::clamp(cores / 2, 1, 4)};
+}
 
-SerialWorker::~SerialWorker() {
+OrderedWorkers::OrderedWorkers(int threads)
+    : capacity_(static_cast<std::size_t>(std::max(threads, 2))) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+OrderedWorkers::~OrderedWorkers() { join(); }
+
+void OrderedWorkers::join() {
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
-void SerialWorker::push(std::function<void()> job) {
+void OrderedWorkers::push(Job job) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return jobs_.size() < capacity_ || failure_; });
   if (failure_) return;  // finish() tells
@@ -37,37 +49,40 @@ void SerialWorker::push(std::function<void()> job) {
   changed_.notify_all();
 }
 
-void SerialWorker::finish() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+void OrderedWorkers::finish() {
+  join();
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void SerialWorker::work() {
+void OrderedWorkers::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return is_closed_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
-    const std::function<void()> job = std::move(jobs_.front());
+    Job job = std::move(jobs_.front());
     jobs_.pop();
+    const std::size_t number = begun_++;
     changed_.notify_all();
-    lock.unlock();
     std::exception_ptr thrown;
-    try {
-      job();
-    } catch (...) {
-      thrown = std::current_exception();
+    const auto guarded = [&](auto&& action) {
+      lock.unlock();
+      try {
+        action();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      lock.lock();
+    };
+    Second second;
+    guarded([&] { second = job(); });
+    changed_.wait(lock, [&] { return ended_ == number; });
+    if (!thrown && !failure_) guarded(second);
+    ++ended_;
+    if (thrown && !failure_) {
+      failure_ = thrown;
+      jobs_ = {};
     }
-    lock.lock();
-    if (!thrown) continue;
-    failure_ = thrown;
-    jobs_ = {};
     changed_.notify_all();
-    return;
   }
 }
 

@@ -2,8 +2,9 @@
 // the timing.
 //
 //   OrderedLoader<io::Cloud> loader(files.size(), jobs, [&](std::size_t i) { return
-//   io::read(files[i]); }); SerialWorker writer(2); while (auto loaded = loader.next()) {
-//   ...compute...; writer.push([=] { ...write... }); } writer.finish();
+//   io::read(files[i]); }); OrderedWorkers writers(1); while (auto loaded = loader.next()) {
+//   ...compute...; writers.push([=] { ...write...; return [=] { ...tell...; }; }); }
+//   writers.finish();
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -95,28 +96,42 @@ class OrderedLoader {
   std::vector<std::thread> threads_;
 };
 
-// Runs jobs one after the other on its own thread; push() waits while `capacity` of them are
-// waiting.
-class SerialWorker {
- public:
-  explicit SerialWorker(std::size_t capacity);
-  ~SerialWorker();  // waits for the jobs pushed so far
-  SerialWorker(const SerialWorker&) = delete;
-  SerialWorker& operator=(const SerialWorker&) = delete;
+// Threads for a batch on that many cores. Reading and computing a file take about twice what
+// writing its result takes, and a file is written while the next ones are computed, so a quarter of
+// the cores is left to writing; one a core for computing would make both wait for each other.
+struct BatchThreads {
+  int jobs = 1, writers = 1;
+};
+BatchThreads batch_threads(int cores);
 
-  void push(std::function<void()> job);
-  void finish();  // waits; throws what the first failing job threw (jobs after it were not run)
+// Jobs have two parts: the first is run by any of the threads, several at a time, and gives the
+// second; second parts are run one at a time, in the order of push().
+class OrderedWorkers {
+ public:
+  using Second = std::function<void()>;
+  using Job = std::function<Second()>;
+
+  explicit OrderedWorkers(int threads);
+  ~OrderedWorkers();  // waits for the jobs pushed so far
+  OrderedWorkers(const OrderedWorkers&) = delete;
+  OrderedWorkers& operator=(const OrderedWorkers&) = delete;
+
+  void push(Job job);  // waits while as many as there are threads, and at least two, have not begun
+  // Waits; throws what the first failing job threw (of jobs after it no second part was run).
+  void finish();
 
  private:
   void work();
+  void join();
 
   const std::size_t capacity_;
-  std::queue<std::function<void()>> jobs_;
+  std::queue<Job> jobs_;
+  std::size_t begun_ = 0, ended_ = 0;  // jobs
   bool is_closed_ = false;
   std::exception_ptr failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace apps

@@ -342,7 +342,10 @@ std::vector<std::string> write_pts(Sink& sink, const Cloud& cloud, const WriteOp
     const Column* column = cloud.find(name);
     const bool is_colour =
         name[1] == '\0' && std::string_view("rgb").find(name[0]) != std::string_view::npos;
-    if (column != nullptr && column->field.count == 1 && (!is_colour || has_colours))
+    // Without a line nothing says that there are more columns.
+    const bool is_told =
+        cloud.size() > 0 || std::string_view("xyz").find(name) != std::string_view::npos;
+    if (column != nullptr && column->field.count == 1 && (!is_colour || has_colours) && is_told)
       chosen.add(column->field, column->values);
   }
   for (const auto& column : cloud.columns()) {

@@ -66,17 +66,66 @@ TEST(OrderedLoader, GoesOnBehindASlowOneAsFarAsAsked) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(loader.next()->value.value(), i);
 }
 
-TEST(SerialWorker, RunsJobsInOrderAndKeepsTheFirstFailure) {
+TEST(OrderedWorkers, RunSecondPartsInOrderAndKeepTheFirstFailure) {
+  for (const int threads : {1, 4}) {
+    std::vector<int> done;
+    OrderedWorkers workers(threads);
+    for (int i = 0; i < 10; ++i) {
+      workers.push([&done, i] {
+        return [&done, i] {
+          ENSURE(i != 6, "job 6");
+          done.push_back(i);
+        };
+      });
+    }
+    EXPECT_THROW(workers.finish(), base::Error);
+    EXPECT_EQ(done, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
+TEST(OrderedWorkers, RunFirstPartsAtTheSameTimeWhateverTheirLength) {
   std::vector<int> done;
-  SerialWorker worker(2);
-  for (int i = 0; i < 10; ++i) {
-    worker.push([&done, i] {
-      ENSURE(i != 6, "job 6");
-      done.push_back(i);
+  std::atomic<int> running{0}, most{0}, seconds{0};
+  OrderedWorkers workers(3);
+  for (int i = 0; i < 60; ++i) {
+    workers.push([&, i] {
+      most = std::max(most.load(), ++running);
+      std::this_thread::sleep_for(std::chrono::milliseconds(i % 3 == 0 ? 5 : 1));
+      --running;
+      return [&, i] {
+        EXPECT_EQ(++seconds, 1);
+        done.push_back(i);
+        --seconds;
+      };
     });
   }
-  EXPECT_THROW(worker.finish(), base::Error);
-  EXPECT_EQ(done, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  workers.finish();
+  ASSERT_EQ(done.size(), 60u);
+  for (int i = 0; i < 60; ++i) EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
+  EXPECT_GE(most, 2);
+  EXPECT_LE(most, 3);
+}
+
+TEST(OrderedWorkers, AFailingFirstPartEndsWhatFollowsButNotWhatCameBefore) {
+  std::vector<int> done;
+  OrderedWorkers workers(3);
+  for (int i = 0; i < 20; ++i) {
+    workers.push([&done, i] {
+      if (i < 5) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ENSURE(i != 5, "job 5");
+      return [&done, i] { done.push_back(i); };
+    });
+  }
+  EXPECT_THROW(workers.finish(), base::Error);
+  EXPECT_EQ(done, (std::vector<int>{0, 1, 2, 3, 4}));
+}
+
+TEST(BatchThreads, LeaveAQuarterOfTheCoresToWriters) {
+  for (const auto& [cores, jobs, writers] :
+       {std::array{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 3, 2}, {16, 12, 4}}) {
+    EXPECT_EQ(batch_threads(cores).jobs, jobs) << cores;
+    EXPECT_EQ(batch_threads(cores).writers, writers) << cores;
+  }
 }
 
 TEST(ResultLog, KnowsResultsAcrossCrashes) {

@@ -6,6 +6,12 @@
 #include "gemm_core/base/parallel.hpp"
 
 namespace sparseconv {
+namespace {
+
+// Labels and scores are written by several threads, so many rows at once.
+constexpr std::int64_t kLabelsAtOnce = 1 << 14, kScoresAtOnce = 1 << 10;
+
+}  // namespace
 
 const Output& Result::label_output() const {
   const auto wanted = static_cast<std::int64_t>(classes.size());
@@ -38,9 +44,8 @@ std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
     std::transform(class_ids.begin(), class_ids.end(), label_of.begin(),
                    [](std::int64_t id) { return static_cast<std::int32_t>(id); });
     std::vector<std::int32_t> labels(row_classes->size());
-    constexpr std::int64_t kRowsAtOnce = 1 << 14;
     base::parallel_blocks(
-        std::ssize(labels), kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
+        std::ssize(labels), kLabelsAtOnce, [&](std::int64_t begin, std::int64_t end) {
           std::transform(row_classes->begin() + begin, row_classes->begin() + end,
                          labels.begin() + begin, [&](std::uint16_t c) {
                            return label_of[std::min<std::size_t>(c, class_ids.size())];
@@ -52,13 +57,17 @@ std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
   const auto channels = static_cast<std::ptrdiff_t>(classes.size());
   const float* values = output.sparse.features.data<float>();
   std::vector<std::int32_t> labels(static_cast<std::size_t>(label_rows()), dropped_label);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const std::int64_t row = row_of(output, static_cast<std::int64_t>(i));
-    if (row < 0) continue;
-    const float* first = values + row * channels;
-    const auto best = std::max_element(first, first + channels) - first;
-    labels[i] = static_cast<std::int32_t>(class_ids[static_cast<std::size_t>(best)]);
-  }
+  base::parallel_blocks(
+      std::ssize(labels), kScoresAtOnce, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t row = row_of(output, i);
+          if (row < 0) continue;
+          const float* first = values + row * channels;
+          const auto best = std::max_element(first, first + channels) - first;
+          labels[static_cast<std::size_t>(i)] =
+              static_cast<std::int32_t>(class_ids[static_cast<std::size_t>(best)]);
+        }
+      });
   return labels;
 }
 
@@ -67,19 +76,22 @@ base::Tensor Result::scores() const {
   const auto channels = static_cast<std::int64_t>(classes.size());
   const float* values = output.sparse.features.data<float>();
   auto scores = base::Tensor::zeros({label_rows(), channels}, base::DType::f32);
-  float* to = scores.data<float>();
-  for (std::int64_t i = 0; i < scores.size(0); ++i, to += channels) {
-    const std::int64_t row = row_of(output, i);
-    if (row < 0) continue;
-    const float* from = values + row * channels;
-    const float largest = *std::max_element(from, from + channels);
-    double sum = 0;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      to[c] = std::exp(from[c] - largest);
-      sum += to[c];
+  float* const first = scores.data<float>();
+  base::parallel_blocks(scores.size(0), kScoresAtOnce, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = row_of(output, i);
+      if (row < 0) continue;
+      float* const to = first + i * channels;
+      const float* from = values + row * channels;
+      const float largest = *std::max_element(from, from + channels);
+      double sum = 0;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        to[c] = std::exp(from[c] - largest);
+        sum += to[c];
+      }
+      for (std::int64_t c = 0; c < channels; ++c) to[c] = static_cast<float>(to[c] / sum);
     }
-    for (std::int64_t c = 0; c < channels; ++c) to[c] = static_cast<float>(to[c] / sum);
-  }
+  });
   return scores;
 }
 

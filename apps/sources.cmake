@@ -35,6 +35,7 @@ set(APPS_SOURCES
   model_command.cpp
   model_edit_command.cpp
   model_features.cpp
+  model_mix.cpp
   read_options.cpp
   render/colours.cpp
   render/draw.cpp

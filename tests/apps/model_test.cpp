@@ -99,4 +99,58 @@ TEST(ModelEdit, NewFeaturesChangeNothingAndFeaturesLeftOutCountAsZero) {
   EXPECT_FALSE(std::filesystem::exists(folder / "x.h5"));
 }
 
+TEST(ModelEdit, MixesTwoTrainingsOfOneNetworkByShares) {
+  const ScratchFolder folder;
+  const auto init = [&](const std::string& name, const std::string& seed,
+                        const std::string& classes) {
+    ASSERT_EQ(run_cli({"model", "init", "minkunet14", "-o", folder.text(name), "--width", "0.125",
+                       "--seed", seed, "--classes", classes})
+                  .exit_code,
+              0);
+  };
+  init("a.h5", "1", "2");
+  init("b.h5", "2", "2");
+  init("other.h5", "2", "3");
+  const auto mix = [&](const std::string& other, std::vector<std::string> options) {
+    std::vector<std::string> words{"model",
+                                   "edit",
+                                   folder.text("a.h5"),
+                                   "--mix",
+                                   folder.text(other),
+                                   "-o",
+                                   folder.text("m.h5")};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_cli(words);
+  };
+  const auto a = sparseconv::load_model(folder / "a.h5"),
+             b = sparseconv::load_model(folder / "b.h5");
+  for (const auto& [options, share] :
+       {std::pair{std::vector<std::string>{}, 0.5}, {{"--share", "0.25"}, 0.25}}) {
+    const ProgramRun run = mix("b.h5", options);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const auto mixed = sparseconv::load_model(folder / "m.h5");
+    for (std::size_t n = 0; n < a.nodes.size(); ++n) {
+      for (const auto& [name, weight] : a.nodes[n].weights) {
+        for (std::int64_t i = 0; i < weight.numel(); ++i) {
+          const double own = weight.data<float>()[i],
+                       others = b.nodes[n].weights.at(name).data<float>()[i];
+          ASSERT_NEAR(mixed.nodes[n].weights.at(name).data<float>()[i],
+                      own + share * (others - own), 1e-6)
+              << a.nodes[n].name << " " << name;
+        }
+      }
+    }
+  }
+  std::filesystem::remove(folder / "m.h5");
+  const ProgramRun differs = mix("other.h5", {});
+  EXPECT_EQ(differs.exit_code, 1);
+  EXPECT_TRUE(contains(differs.err, "can be mixed only where")) << differs.err;
+  EXPECT_EQ(mix("b.h5", {"--share", "1.5"}).exit_code, 2);
+  EXPECT_EQ(
+      run_cli({"model", "edit", folder.text("a.h5"), "--share", "0.5", "-o", folder.text("m.h5")})
+          .exit_code,
+      2);
+  EXPECT_FALSE(std::filesystem::exists(folder / "m.h5"));
+}
+
 }  // namespace

@@ -155,10 +155,12 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : impl_(std::make_uniq
   const Lock lock;
   impl_->target = path;
   impl_->temporary = temporary_beside(path);
+  const bool is_taken = std::filesystem::exists(impl_->temporary);
   impl_->file =
       Handle(H5Fcreate(impl_->temporary.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
   if (!impl_->file.valid()) {
-    impl_->temporary.clear();
+    // A file of that name that was there before is another's; one that is there now is empty.
+    if (is_taken) impl_->temporary.clear();
     hdf5::fail("cannot create a file in ",
                path.has_parent_path() ? path.parent_path().string() : ".");
   }

@@ -1,8 +1,11 @@
 #include "io/hdf5_container.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -188,6 +191,24 @@ TEST(Hdf5, SurvivesTruncationAtEveryByte) {
     EXPECT_THROW(io::Hdf5Reader(folder / "cut.h5").read<float>("/points"), base::Error)
         << "cut at " << size;
   }
+}
+
+// In a process of its own, whose files may not grow: as on a full disk.
+[[noreturn]] void write_without_room(const std::filesystem::path& path) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit none{};
+  setrlimit(RLIMIT_FSIZE, &none);
+  try {
+    const io::Hdf5Writer out(path);
+  } catch (const base::Error&) {
+    std::_Exit(std::filesystem::is_empty(path.parent_path()) ? 0 : 2);
+  }
+  std::_Exit(1);
+}
+
+TEST(Hdf5DeathTest, LeavesNothingWhereNotEvenTheFirstBytesFit) {
+  const TemporaryFolder folder;
+  EXPECT_EXIT(write_without_room(folder / "a.h5"), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Dense, grouped and fused products on the CPU against OpenBLAS, BLIS and oneDNN where they are
 // installed (oneDNN takes its threads from OMP_NUM_THREADS) and against each other, in turn, in one
 // run.
-//   gemm_bench [threads = 1] [rounds = 9] [wall|cpu = wall]
+//   gemm_bench [threads = 1] [rounds = 9] [wall|cpu = wall] [part of a name: only what has it]
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -19,6 +19,9 @@ using benchmarks::random_values;
 using benchmarks::Settings;
 using gemm_core::Gemm;
 using gemm_core::GemmArguments;
+
+std::string wanted;  // part of the names of what is measured
+bool is_wanted(const std::string& name) { return name.find(wanted) != std::string::npos; }
 
 // A product that owns its operands and workspace.
 struct Product {
@@ -65,6 +68,9 @@ Peers installed(const Settings& s) {
 
 void bench_dense(std::int64_t m, std::int64_t n, std::int64_t k, const Peers& peers,
                  const Settings& s) {
+  const std::string name =
+      "gemm " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
+  if (!is_wanted(name)) return;
   Product p(m, n, k);
   p.initialize(p.arguments());
   std::vector<std::function<void()>> contenders{[&] { p.gemm.run(); }};
@@ -72,8 +78,6 @@ void bench_dense(std::int64_t m, std::int64_t n, std::int64_t k, const Peers& pe
     contenders.push_back([&] { peer->sgemm_nt(m, n, k, p.a.data(), p.b.data(), p.d.data()); });
   }
   const auto seconds = benchmarks::best_seconds(contenders, s.rounds, s.clock);
-  const std::string name =
-      "gemm " + std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
   report(name.c_str(), 2.0 * static_cast<double>(m * n * k), seconds[0], s);
   for (std::size_t i = 0; i < peers.size(); ++i)
     std::printf(", %.3f x %s", seconds[1 + i] / seconds[0], peers[i]->name());
@@ -82,6 +86,8 @@ void bench_dense(std::int64_t m, std::int64_t n, std::int64_t k, const Peers& pe
 
 // 27 groups of 1k to 40k rows against one product of as many rows.
 void bench_grouped(std::int64_t channels, const Settings& s) {
+  const std::string name = "grouped 27 x [1k..40k], C = " + std::to_string(channels);
+  if (!is_wanted(name)) return;
   std::vector<Product> products;
   std::int64_t rows = 0;
   for (std::int64_t tap = 0; tap < 27; ++tap) {
@@ -98,7 +104,6 @@ void bench_grouped(std::int64_t channels, const Settings& s) {
   one.initialize(one.arguments());
   const auto seconds = benchmarks::best_seconds({[&] { grouped.run(); }, [&] { one.gemm.run(); }},
                                                 s.rounds, s.clock);
-  const std::string name = "grouped 27 x [1k..40k], C = " + std::to_string(channels);
   report(name.c_str(), 2.0 * static_cast<double>(rows * channels * channels), seconds[0], s);
   std::printf(", %.3f x one product\n", seconds[1] / seconds[0]);
 }
@@ -106,6 +111,9 @@ void bench_grouped(std::int64_t channels, const Settings& s) {
 // With a residual, whose bytes are read beside everything that the plain product reads and writes,
 // or without.
 void bench_fused(std::int64_t k, bool adds, const Settings& s) {
+  const std::string name = std::string(adds ? "scale, shift, add, relu" : "scale, shift, relu") +
+                           ", K = " + std::to_string(k);
+  if (!is_wanted(name)) return;
   Product plain(50000, 128, k), fused(50000, 128, k);
   const auto scale = random_values(128), residual = random_values(50000 * 128);
   GemmArguments g = fused.arguments();
@@ -116,8 +124,6 @@ void bench_fused(std::int64_t k, bool adds, const Settings& s) {
   fused.initialize(g);
   const auto seconds = benchmarks::best_seconds(
       {[&] { fused.gemm.run(); }, [&] { plain.gemm.run(); }}, s.rounds, s.clock);
-  const std::string name = std::string(adds ? "scale, shift, add, relu" : "scale, shift, relu") +
-                           ", K = " + std::to_string(k);
   report(name.c_str(), 2.0 * 50000 * 128 * static_cast<double>(k), seconds[0], s);
   std::printf(", %.3f x the plain product's time\n", seconds[0] / seconds[1]);
 }
@@ -127,6 +133,7 @@ void bench_fused(std::int64_t k, bool adds, const Settings& s) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   Settings s = benchmarks::settings_of(argc, argv);
+  if (argc > 4) wanted = argv[4];
   s.peak = gemm_core::measure_fma_peak(s.threads);
   std::printf("%s, %d threads: peak %.1f GFLOP/s\n", gemm_core::cpu_instruction_set(), s.threads,
               s.peak * 1e-9);

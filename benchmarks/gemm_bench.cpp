@@ -26,7 +26,7 @@ bool is_wanted(const std::string& name) { return name.find(wanted) != std::strin
 // A product that owns its operands and workspace.
 struct Product {
   std::int64_t m, n, k;
-  std::vector<float> a, b, d;
+  benchmarks::Values a, b, d;
   std::vector<std::uint8_t> workspace;
   Gemm gemm;
   Product(std::int64_t rows, std::int64_t columns, std::int64_t depth)

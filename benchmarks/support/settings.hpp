@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,11 +26,29 @@ inline Settings settings_of(int argc, char** argv, int first = 1) {
   return s;
 }
 
+// Values that begin on a cache line, as those of tensors do.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) {}
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), kLine));
+  }
+  void deallocate(T* values, std::size_t) { ::operator delete(values, kLine); }
+  friend bool operator==(const LineAllocator&, const LineAllocator&) { return true; }
+
+ private:
+  static constexpr std::align_val_t kLine{64};
+};
+using Values = std::vector<float, LineAllocator<float>>;
+
 // Normally distributed; the same in every run.
-inline std::vector<float> random_values(std::int64_t count) {
+inline Values random_values(std::int64_t count) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(count));
+  Values values(static_cast<std::size_t>(count));
   for (float& v : values) v = normal(random);
   return values;
 }

@@ -79,7 +79,9 @@ ABlock<typename Kind::Word> a_block(const CpuAtoms& atoms, const DenseProblem& p
     constexpr std::int64_t kAliasFloats = 256;
     const bool plain = p.a.access == nullptr && p.a.dtype == DType::f32 &&
                        p.compute == DType::f32 && p.a.column_stride == 1;
-    if (plain && p.a.row_stride % kAliasFloats != 0) {
+    // Rows that follow each other without a gap, and are taken whole, spread over all sets.
+    const bool has_no_gaps = p.a.row_stride == range.columns && range.columns <= kAliasFloats;
+    if (plain && (has_no_gaps || p.a.row_stride % kAliasFloats != 0)) {
       return {static_cast<const float*>(p.a.data) + range.row * p.a.row_stride + range.column,
               p.a.row_stride};
     }

@@ -1,11 +1,9 @@
-// Host arithmetic of the Hopper kernels: where WGMMA operands stand in shared memory, and the
-// dealing of tiles.
+// Host arithmetic of the Hopper kernels: where WGMMA operands stand in shared memory.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "gemm_core/atom/sm90_descriptor.hpp"
-#include "gemm_core/kernel/lpt_level.hpp"
 #include "gemm_core/layout/swizzle.hpp"
 
 namespace gemm_core {
@@ -72,18 +70,6 @@ TEST(WgmmaDescriptor, HoldsAddressStridesAndSwizzle) {
   EXPECT_EQ(wgmma_descriptor<64>(0) >> 62, 2u);
   EXPECT_EQ(wgmma_descriptor<64>(0) >> 32 & 0x3fff, 512u / 16);
   EXPECT_EQ(moved_descriptor(d, 6), wgmma_descriptor<128>(0x12400 + 96));
-}
-
-TEST(LptLevel, CountsTheJobsThatAGreedyDealerGives) {
-  for (int load = 0; load < 20; ++load) {
-    for (int level = 0; level < 40; ++level) {
-      for (int cost = 1; cost < 7; ++cost) {
-        int jobs = 0;
-        for (int l = load; l < level; l += cost) ++jobs;
-        EXPECT_EQ(jobs_below(load, level, cost), jobs) << load << ' ' << level << ' ' << cost;
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -4,13 +4,11 @@
 
 #include "gemm_core/atom/ptx.cuh"
 #include "gemm_core/base/cuda/launch.cuh"
-#include "gemm_core/kernel/lpt_level.hpp"
 
 namespace gemm_core::cuda {
 namespace {
 
 constexpr int kThreads = kMaxScheduleLists;  // thread k owns list k
-constexpr int kWarps = kThreads / 32;
 // A tile costs its taps and one for its prologue and store; adding partial sums costs one more.
 constexpr int kMaxCost = kMaxMaskedTaps + 2;
 constexpr int kKeys = 2 * (kMaxCost + 1);
@@ -19,51 +17,27 @@ struct Jobs {
   TileScheduleJob job[kMaxScheduleJobs];
 };
 
+// Lists of `width` loads, each of which takes one tile; no list that has taken one has such a load
+// any more, as they are no more than a tile's cost.
+struct Deal {
+  int lowest, cost;  // the first load; lists that take a tile go to a load by the cost higher
+  int rounds, first_of_rounds;  // before that, tiles that every list takes
+  struct OfLoad {
+    int first;                    // tile
+    std::uint16_t lists, before;  // that take a tile, and that have the higher load already
+  } load[32];
+};
+constexpr int kDeals = 64;   // worked out by one warp before all lists follow them
+constexpr int kLoads = 128;  // lists by their load, modulo this: loads differ by kMaxCost at most
+static_assert(kMaxScheduleLists <= 0xffff && kLoads >= 32 + 2 * kMaxCost);
+
 struct Shared {
   int begin[kKeys + 1];  // tiles of a key stand at order[begin[key]...]
   int cursor[kKeys];
-  int first_loads;  // of the first tile of every list
-  int sums[2][3]
-          [kWarps];  // of the warps; calls alternate between the two, so that one barrier does
+  int lists[kLoads];
+  Deal deals[kDeals];
+  int deal_count;
 };
-
-// Sums over the block, known to every thread; one barrier.
-__device__ void block_sums(int (&value)[3], Shared& shared, int& turn) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  turn ^= 1;
-#pragma unroll
-  for (int& v : value) {
-    v = __reduce_add_sync(~0u, v);
-    if (lane == 0) shared.sums[turn][&v - value][warp] = v;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int& v : value) v = __reduce_add_sync(~0u, shared.sums[turn][&v - value][lane]);
-}
-
-// Of the threads before this one: the sum of `count`, and how many have `flag`; one barrier.
-struct Before {
-  int count, flags;
-};
-__device__ Before block_before(int count, bool flag, Shared& shared, int& turn) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  turn ^= 1;
-  int inclusive = count;
-  for (int step = 1; step < 32; step *= 2) {
-    const int before = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += before;
-  }
-  const unsigned flags = __ballot_sync(~0u, flag);
-  if (lane == 31) {
-    shared.sums[turn][0][warp] = inclusive;
-    shared.sums[turn][1][warp] = __popc(flags);
-  }
-  __syncthreads();
-  const bool is_before = lane < warp;
-  const int counts = __reduce_add_sync(~0u, is_before ? shared.sums[turn][0][lane] : 0);
-  const int others = __reduce_add_sync(~0u, is_before ? shared.sums[turn][1][lane] : 0);
-  return {counts + inclusive - count, others + __popc(flags & ((1u << lane) - 1))};
-}
 
 struct TileInfo {
   TileRecord record;
@@ -110,19 +84,98 @@ __device__ void place_keys(const TileScheduleJob& job, Shared& shared) {
     const int before = __shfl_up_sync(~0u, inclusive, step);
     if (lane >= step) inclusive += before;
   }
-  int at = inclusive - sum, loads = 0;
+  int at = inclusive - sum;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const int key = lane * kEach + i;
     if (key >= kKeys) break;
     shared.begin[key] = shared.cursor[key] = at;
-    loads += max(0, min(count[i], job.lists - at)) * cost_of(key);
     at += count[i];
     if (key + 1 == kKeys) shared.begin[kKeys] = at;
   }
-  loads = __reduce_add_sync(~0u, loads);
-  if (lane == 0) shared.first_loads = loads;
 }
+
+// The next place of a key; threads of a warp that ask for one key together share an addition.
+__device__ int next_place(Shared& shared, int key) {
+  const unsigned lanes = __activemask(), peers = __match_any_sync(lanes, key);
+  const int lane = threadIdx.x % 32, first = __ffs(static_cast<int>(peers)) - 1;
+  int at = 0;
+  if (lane == first) at = atomicAdd(&shared.cursor[key], __popc(peers));
+  return __shfl_sync(peers, at, first) + __popc(peers & ((1u << lane) - 1));
+}
+
+// The first warp: deals of tiles to lists that have their first one, by the number of lists of each
+// load alone.
+struct Dealer {
+  int lists;
+  int key = -1, first = 0, left = 0;  // of the tiles of a key: what is not dealt yet
+  int lowest = 0;                     // no list has a lower load
+
+  // List k begins with the k-th tile.
+  __device__ void begin(Shared& shared) const {
+    const auto begins = [&](int key) { return min(shared.begin[key], lists); };
+    for (int load = threadIdx.x; load < kLoads; load += 32) {
+      const int early = kMaxCost - load, late = early + kMaxCost + 1;
+      shared.lists[load] =
+          early < 0 ? 0 : begins(early + 1) - begins(early) + begins(late + 1) - begins(late);
+    }
+    __syncwarp();
+  }
+
+  // Up to kDeals more; fewer are the last.
+  __device__ void deal(Shared& shared) {
+    const int lane = threadIdx.x;
+    int deals = 0;
+    while (deals < kDeals) {
+      Deal& deal = shared.deals[deals];
+      int rounds = 0, first_of_rounds = 0;
+      while (left == 0 && key + 1 < kKeys) {
+        ++key;
+        first = max(shared.begin[key], lists);
+        left = max(0, shared.begin[key + 1] - first);
+        // Lists differ by kMaxCost / cost + 2 tiles of a key at most.
+        first_of_rounds = first;
+        if (left <= 3 * lists) continue;
+        rounds = max(0, left / lists - kMaxCost / cost_of(key) - 2);
+        first += rounds * lists;
+        left -= rounds * lists;
+      }
+      if (left == 0) break;
+      const int cost = cost_of(key), load = lowest + lane;
+      const bool is_dealt_to = lane < cost;
+      const int count = is_dealt_to ? shared.lists[load % kLoads] : 0;
+      const int before = shared.lists[(load + cost) % kLoads];
+      int through = count;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const int earlier = __shfl_up_sync(~0u, through, step);
+        if (lane >= step) through += earlier;
+      }
+      const int taken = min(count, max(0, left - (through - count)));
+      deal.load[lane] = {first + through - count, static_cast<std::uint16_t>(taken),
+                         static_cast<std::uint16_t>(before)};
+      if (lane == 0) {
+        deal.lowest = lowest;
+        deal.cost = cost;
+        deal.rounds = rounds;
+        deal.first_of_rounds = first_of_rounds;
+      }
+      __syncwarp();
+      if (is_dealt_to) {
+        shared.lists[load % kLoads] = count - taken;
+        shared.lists[(load + cost) % kLoads] = before + taken;
+      }
+      const unsigned stay = __ballot_sync(~0u, count > taken);
+      const int all = min(left, __shfl_sync(~0u, through, 31));
+      first += all;
+      left -= all;
+      lowest += stay != 0 ? __ffs(static_cast<int>(stay)) - 1 : min(cost, 32);
+      deals += all > 0 || rounds > 0 ? 1 : 0;
+      __syncwarp();
+    }
+    if (lane == 0) shared.deal_count = deals;
+  }
+};
 
 __global__ void __launch_bounds__(kThreads) tile_schedule_lpt(const __grid_constant__ Jobs jobs) {
   __shared__ Shared shared;
@@ -139,20 +192,20 @@ __global__ void __launch_bounds__(kThreads) tile_schedule_lpt(const __grid_const
   for (int i = threadIdx.x; i < kKeys; i += kThreads) shared.cursor[i] = 0;
   __syncthreads();
   for (int i = threadIdx.x; i < tiles; i += kThreads)
-    atomicAdd(&shared.cursor[describe(job, plane, i).key], 1);
+    next_place(shared, describe(job, plane, i).key);
   __syncthreads();
   if (threadIdx.x < 32) place_keys(job, shared);
   __syncthreads();
   for (int i = threadIdx.x; i < tiles; i += kThreads)
-    job.order[atomicAdd(&shared.cursor[describe(job, plane, i).key], 1)] = i;
+    job.order[next_place(shared, describe(job, plane, i).key)] = i;
   __syncthreads();  // also makes `order` visible to the block
 
   // As long as some list is empty, it is the least loaded one: list k begins with the k-th tile.
-  // What is left of a key has one cost and is dealt all at once (lpt_level.hpp).
+  // One warp deals the others by how many lists have each load (lists of a load are numbered), then
+  // every list looks up what it got.
   const bool is_list = threadIdx.x < job.lists;
   TileRecord* const list = job.records + static_cast<std::int64_t>(threadIdx.x) * job.pitch;
-  constexpr int kNever = 1 << 28;
-  int load = is_list ? 0 : kNever, count = 0, turn = 0;
+  int load = 0, number = 0, count = 0;
   if (is_list && threadIdx.x < tiles) {
     int key = 0;  // of the tile: the last key that begins at or before it
     for (int step = 64; step > 0; step /= 2) {
@@ -160,44 +213,38 @@ __global__ void __launch_bounds__(kThreads) tile_schedule_lpt(const __grid_const
         key += step;
     }
     load = cost_of(key);
+    number = static_cast<int>(threadIdx.x) - shared.begin[key];
+    if (key > kMaxCost) {  // after those of the other key of this cost
+      const int other = key - kMaxCost - 1;
+      number += min(shared.begin[other + 1], job.lists) - min(shared.begin[other], job.lists);
+    }
     list[count++].slot = static_cast<std::int32_t>(threadIdx.x);
   }
-  int sum = shared.first_loads;  // of all loads
-  for (int key = 0; key < kKeys; ++key) {
-    const int first = max(shared.begin[key], job.lists), left = shared.begin[key + 1] - first;
-    if (left <= 0) continue;
-    const int cost = cost_of(key);
-    // Jobs at low <= left < jobs at high. No load is further below the mean than the longest job,
-    // and levels take at least (level - mean) / cost jobs a list.
-    int low = max(0, sum / job.lists - kMaxCost - 1), jobs_at_low = 0;
-    int high = (sum + left * cost) / job.lists + 1;
-    while (high - low > 1) {
-      const int step = (high - low + 3) / 4;
-      int jobs[3];
-#pragma unroll
-      for (int i = 0; i < 3; ++i)
-        jobs[i] = is_list ? jobs_below(load, low + (i + 1) * step, cost) : 0;
-      block_sums(jobs, shared, turn);
-      int next = low;
-#pragma unroll
-      for (int i = 0; i < 3; ++i) {
-        if (jobs[i] > left) continue;
-        next = low + (i + 1) * step;
-        jobs_at_low = jobs[i];
+  Dealer dealer{job.lists};
+  if (threadIdx.x < 32) dealer.begin(shared);
+  for (bool goes_on = tiles > job.lists; goes_on;) {
+    if (threadIdx.x < 32) dealer.deal(shared);
+    __syncthreads();
+    const int deals = shared.deal_count;
+    goes_on = deals == kDeals;
+    // Where a tile stands in `order`; what it is comes last, so that nobody waits for it here.
+    for (int i = 0; is_list && i < deals; ++i) {
+      const Deal& deal = shared.deals[i];
+      for (int round = 0; round < deal.rounds; ++round)
+        list[count++].slot =
+            deal.first_of_rounds + round * job.lists + static_cast<int>(threadIdx.x);
+      const int d = load - deal.lowest;
+      if (d < 0 || d >= 32) continue;
+      const Deal::OfLoad mine = deal.load[d];
+      if (number < mine.lists) {
+        list[count++].slot = mine.first + number;
+        load += deal.cost;
+        number += mine.before;
+      } else {
+        number -= mine.lists;
       }
-      low = next;
-      high = min(high, low + step);
     }
-    int mine = is_list ? jobs_below(load, low, cost) : 0;
-    const bool is_lowest = is_list && load + mine * cost == low;
-    const Before before = block_before(mine, is_lowest, shared, turn);
-    const int over = left - jobs_at_low;
-    const int begins = first + before.count + min(before.flags, over);
-    mine += is_lowest && before.flags < over ? 1 : 0;
-    // Where the tile stands in `order`; what it is comes last, so that nobody waits for it here.
-    for (int i = 0; i < mine; ++i) list[count++].slot = begins + i;
-    load += mine * cost;
-    sum += left * cost;
+    __syncthreads();
   }
   constexpr int kBatch = 4;  // tiles whose loads are under way together
   for (int at = 0; at < count; at += kBatch) {

@@ -7,8 +7,8 @@
 
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/base/cuda/resources.hpp"
+#include "sparseconv/cuda/maps/bucket_order.cuh"
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
-#include "sparseconv/cuda/maps/counted_order.cuh"
 #include "sparseconv/cuda/maps/mark_blocks.cuh"
 #include "sparseconv/cuda/maps/radix_sort.cuh"
 
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kStepThreads, blocks_per_multiprocessor<Step>(
   };
   if constexpr (CountingStep<Step> || StepWithMemory<Step>) {
     __shared__ std::int32_t tally[kCounters];
-    __shared__ MemoryWord memory[memory_words<Step>() * kStepThreads + 1];
+    __shared__ alignas(16) MemoryWord memory[memory_words<Step>() * kStepThreads + 1];
     if constexpr (CountingStep<Step>) {
       if (threadIdx.x < kCounters) tally[threadIdx.x] = 0;
       __syncthreads();

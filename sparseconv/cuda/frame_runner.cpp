@@ -180,7 +180,7 @@ void FrameRunner::launch_maps(cudaStream_t stream) {
                 .batch_size = shape_.batch_size,
                 .spatial_shape = shape_.spatial_shape},
                stream,
-               [&] { tables_.build([this](int level) { return rows_of(level); }, stream); });
+               [&] { return tables_.build([this](int level) { return rows_of(level); }, stream); });
 }
 
 void FrameRunner::launch_input(cudaStream_t stream) {

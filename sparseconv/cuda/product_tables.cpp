@@ -47,12 +47,13 @@ gemm_core::TileSchedule ProductTables::schedule(const gemm_core::GatherTable& ta
   return {instance.tile_m, lists, pitch, records_.back().data()};
 }
 
-void ProductTables::build(const std::function<RowCount(int level)>& rows_of,
+bool ProductTables::build(const std::function<RowCount(int level)>& rows_of,
                           cudaStream_t stream) const {
   std::vector<IdentityJob> identities;
   for (const auto& [level, table] : identities_) identities.push_back({table, rows_of(level)});
   fill_identities(identities, stream);
   gemm_core::cuda::build_tile_schedules(jobs_, stream);
+  return !jobs_.empty();
 }
 
 }  // namespace sparseconv::cuda

@@ -21,8 +21,8 @@ class ProductTables {
                                    gemm_core::cuda::TilePart part,
                                    const gemm_core::cuda::Sm90Instance& instance,
                                    std::int64_t cout);
-  // Launches what fills them, once the maps stand.
-  void build(const std::function<RowCount(int level)>& rows_of, cudaStream_t stream) const;
+  // Launches what fills them, once the maps stand; whether there are schedules.
+  bool build(const std::function<RowCount(int level)>& rows_of, cudaStream_t stream) const;
 
  private:
   int device_;

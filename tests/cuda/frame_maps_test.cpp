@@ -257,6 +257,34 @@ TEST_P(FrameMapsOn, FewRowsForSanitizers) {
   }
 }
 
+// As many rows as a scan has, most of which see the same neighbours: several thread blocks count
+// them, keys of a sample are often equal, and buckets between them are of very different sizes.
+TEST_P(FrameMapsOn, OrdersOfManyRowsEqualTheCpus) {
+  std::mt19937 random(8);
+  std::set<Coord> coords;
+  for (int i = 0; i < 260 * 260; ++i)
+    coords.insert({0, i / 260, i % 260, (i / 260 / 7 + i % 260 / 9) % 3});
+  for (int i = 0; i < 70000; ++i) {
+    coords.insert({0, map_oracle::pick(random, 0, 259), map_oracle::pick(random, 0, 259),
+                   map_oracle::pick(random, 0, map_oracle::pick(random, 1, 60))});
+  }
+  FrameCase c;
+  c.keys = keys_of(map_oracle::in_order(coords));
+  c.spec.sets = {{}, {SetSpec::Kind::strided, 0, kHalving}};
+  c.spec.maps = {{.geometry = kHalving, .input = 0, .output = 1},
+                 {KernelMap::Kind::inverse, kHalving, 1, 0, 0, RowOrder::single}};
+  for (const auto& kernel : {std::array{3, 3, 3}, {3, 3, 1}, {5, 3, 1}})
+    c.spec.maps.push_back({.geometry = ConvGeometry::submanifold(kernel), .input = 0, .output = 0});
+  c.spec.maps.push_back(c.spec.maps[2]);
+  c.spec.maps.back().order = RowOrder::planes;
+  const auto rows = static_cast<std::int64_t>(c.keys.size());
+  for (const std::int64_t room : {rows, 3 * rows}) {
+    c.capacity.rows = {room, room};
+    expect_frame(c, build(c, 2));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(FrameMapsOn, BoundedOddSizesDropTheLastCells) {
   FrameCase c;
   c.spec = unet_spec(4);

@@ -7,8 +7,8 @@
 
 #include "gemm_core/base/error.hpp"
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
-#include "sparseconv/cuda/maps/order_steps.cuh"
 #include "sparseconv/cuda/maps/plain_marks.cuh"
+#include "sparseconv/cuda/maps/slot_steps.cuh"
 
 namespace cuda_tests {
 
@@ -85,6 +85,7 @@ class HostRunner {
                   order.sorted + std::int64_t{p} * order.source.output.capacity);
       }
     }
+    run(JoinMasks{{orders, nullptr, nullptr}});
   }
   template <class T>
   void copy(T* to, const T* from, std::int64_t count) {

@@ -289,25 +289,26 @@ void build_merge(Runner& runner, const MergeStage& merge) {
                         merge.begin});
 }
 
-template <bool kWindow, class Runner>
-void find_neighbours(Runner& runner, const std::vector<OrderJob>& orders) {
-  FindNeighbours<kWindow> find;
+// Whether there were any.
+template <bool kWindow, bool kIsBeside, class Runner>
+bool find_neighbours(Runner& runner, const std::vector<OrderJob>& orders) {
+  std::vector<OrderJob> jobs;
   for (const OrderJob& order : orders) {
-    if ((order.source.kind == MapSource::Kind::window) != kWindow) continue;
-    find.orders.item[find.orders.count++] = order;
-    if (find.orders.count < kMaxJobs) continue;
-    runner.run(find);
-    find.orders.count = 0;
+    if ((order.source.kind == MapSource::Kind::window) == kWindow) jobs.push_back(order);
   }
-  if (find.orders.count > 0) runner.run(find);
+  run_all<FindNeighbours<kWindow, kIsBeside>>(runner, jobs);
+  return !jobs.empty();
 }
 
-// `before_slots` may enqueue what reads no more than masks of groups.
+// `before_slots` may enqueue what reads no more than masks of groups and beginnings of planes, and
+// says whether it did.
 template <class Runner>
 void build_orders(Runner& runner, const FrameLayout& frame,
-                  const std::function<void()>& before_slots) {
-  find_neighbours<true>(runner, frame.orders);
-  find_neighbours<false>(runner, frame.orders);
+                  const std::function<bool()>& before_slots) {
+  if (find_neighbours<true, false>(runner, frame.orders))
+    find_neighbours<false, true>(runner, frame.orders);
+  else
+    find_neighbours<false, false>(runner, frame.orders);
   std::vector<OrderSlots> slots;
   for (const OrderBatch& batch : frame.batches) {
     if (batch.is_counted) {
@@ -320,14 +321,15 @@ void build_orders(Runner& runner, const FrameLayout& frame,
     const auto sorted =
         runner.sort(batch.unsorted, batch.sorted, {batch.items, batch.item_count}, {.low = 32});
     slots.push_back({batch.orders, sorted.values, batch.segment_begin});
+    runner.run(JoinMasks{slots.back()});
   }
-  if (!before_slots) {
-    for (const OrderSlots& batch : slots) runner.run(FillSlots<false>{batch});
-    return;
+  const bool is_beside = before_slots && before_slots();
+  for (const OrderSlots& batch : slots) {
+    if (is_beside)
+      runner.run(FillSlots<true>{batch});
+    else
+      runner.run(FillSlots<false>{batch});
   }
-  for (const OrderSlots& batch : slots) runner.run(JoinMasks{batch});
-  before_slots();
-  for (const OrderSlots& batch : slots) runner.run(FillSlots<true>{batch});
 }
 
 }  // namespace stages
@@ -336,7 +338,7 @@ void build_orders(Runner& runner, const FrameLayout& frame,
 // input_keys (unsorted).
 template <class Runner>
 void build_frame(Runner& runner, const FrameSpec& spec, const FrameLayout& frame,
-                 const FrameKeys& input, const std::function<void()>& before_slots = {}) {
+                 const FrameKeys& input, const std::function<bool()>& before_slots = {}) {
   const CoordinateView& first = frame.sets.front();
   if (first.rows != nullptr) {
     runner.run(NumberInput{frame.input_ranks, first.count, first.capacity});

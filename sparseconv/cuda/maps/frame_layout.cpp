@@ -279,16 +279,6 @@ class Planner {
     }
   }
 
-  // Rows of an order that is counted. A cluster that takes several passes is slower than sorting by
-  // the whole GPU, but others count beside it.
-  std::int64_t most_counted(std::int32_t passes) const {
-    const std::int64_t most = std::min(capacity_.counted_rows, kMaxCountedRows);
-    const auto orders = std::count_if(spec_.maps.begin(), spec_.maps.end(), [](const MapSpec& map) {
-      return map.order != RowOrder::none;
-    });
-    return passes == 1 ? most : most / (orders == 1 ? 8 : 4);
-  }
-
   void add_order(const MapSpec& map, const MapSource& source) {
     Arena& arena = frame_.arena;
     OrderJob order;
@@ -296,17 +286,26 @@ class Planner {
     order.is_planes = map.order == RowOrder::planes ? 1 : 0;
     const std::int64_t rows = source.output.capacity;
     order.capacity = order.is_planes != 0 ? 3 * rows : rows;
-    order.quads = order.is_planes != 0 ? 3 * kPlaneQuads : (source.taps + 3) / 4;
+    order.quads = order.is_planes != 0 ? 3 * kPlaneQuads + 1 : (source.taps + 7) / 8 * 2;
     order.staged = arena.take<Quad>(Arena::plain, rows * order.quads);
     order.masks = arena.take<std::uint32_t>(Arena::plain, rows);
     order.counters = arena.take<std::int32_t>(Arena::zeros, kCounters);
-    order.is_counted = rows <= most_counted(order.passes()) ? 1 : 0;
+    order.is_counted = rows <= std::min(capacity_.counted_rows, kMaxCountedRows) ? 1 : 0;
     if (order.is_counted != 0) {
+      order.blocks = order_blocks(rows);
+      order.key_table = arena.take<std::uint32_t>(Arena::plain, 4 * 256);
       order.sorted = arena.take<std::int32_t>(Arena::plain, order.capacity);
-      if (order.passes() > 1) {
-        for (KeyedRank*& items : order.under_way) items = arena.take<KeyedRank>(Arena::plain, rows);
-      }
-    } else {
+      order.buckets = arena.take<std::uint16_t>(Arena::plain, order.capacity);
+      order.counts = arena.take<std::uint16_t>(
+          Arena::plain, std::int64_t{order.parts()} * order.blocks * kOrderBuckets);
+    }
+    if (order.is_counted != 0 && order.is_sampled()) {
+      order.keys = arena.take<std::uint32_t>(Arena::plain, rows);
+      order.splitters = arena.take<std::uint32_t>(Arena::plain, kSplitters);
+      order.bucket_begin = arena.take<std::int32_t>(Arena::plain, kOrderBuckets + 1);
+      order.under_way = arena.take<KeyedRank>(Arena::plain, rows);
+    }
+    if (order.is_counted == 0) {
       order.key_bits = arena.take<std::uint32_t>(Arena::plain, kWarp);
       order.item_begin = arena.take<std::int32_t>(Arena::plain, 1);
     }

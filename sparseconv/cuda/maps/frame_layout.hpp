@@ -8,8 +8,8 @@
 #include "sparseconv/cuda/maps/frame_maps.hpp"
 #include "sparseconv/cuda/maps/general_steps.cuh"
 #include "sparseconv/cuda/maps/merge_steps.cuh"
-#include "sparseconv/cuda/maps/order_steps.cuh"
 #include "sparseconv/cuda/maps/plain_marks.cuh"
+#include "sparseconv/cuda/maps/slot_steps.cuh"
 #include "sparseconv/cuda/maps/table_steps.cuh"
 
 namespace sparseconv::cuda {

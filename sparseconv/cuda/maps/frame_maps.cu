@@ -37,7 +37,7 @@ void FrameMaps::reserve(const FrameCapacity& capacity) {
 void FrameMaps::build(const FrameKeys& input, cudaStream_t stream) { build(input, stream, {}); }
 
 void FrameMaps::build(const FrameKeys& input, cudaStream_t stream,
-                      const std::function<void()>& before_slots) {
+                      const std::function<bool()>& before_slots) {
   const FrameLayout& frame = impl_->frame;
   ENSURE(!frame.sets.empty(), "frame maps: build() before reserve()");
   const CoordinateView& first = frame.sets.front();

@@ -65,8 +65,7 @@ struct FrameCapacity {
       rows;  // of each set; a set that exceeds it counts as empty, and check() says so
   bool is_input_sorted = true;  // keys ascend; else rows keep the order given
   // General sets and row orders with room for at most so many rows are made by counting, others by
-  // sorting; orders that need several passes of counting, for a quarter of them (of one map alone
-  // an eighth). No order of more than kMaxCountedRows is counted.
+  // sorting. No order of more than kMaxCountedRows is counted.
   std::int64_t counted_rows = std::int64_t{1} << 19;
 };
 
@@ -90,8 +89,9 @@ class FrameMaps {
   void reserve(const FrameCapacity& capacity);
   void build(const FrameKeys& keys, cudaStream_t stream);
   // `before_slots` may enqueue on the stream what reads masks of groups and beginnings of planes
-  // alone, as tile schedules do: what comes after it does not wait for it, but ends after it.
-  void build(const FrameKeys& keys, cudaStream_t stream, const std::function<void()>& before_slots);
+  // alone, as tile schedules do, and says whether it did: what comes after it does not wait for it,
+  // but ends after it. Its last launch waits for those before it.
+  void build(const FrameKeys& keys, cudaStream_t stream, const std::function<bool()>& before_slots);
 
   DeviceMapView view(int map) const;
   CoordinateView set(int set) const;  // device pointers; look-ups by its table give ranks

@@ -1,6 +1,7 @@
 // Steps that bring the rows of kernel maps into the order of the gather kernels (device_map.cuh):
-// neighbours by row, tap masks and how often each tap occurs, the order itself, and slots. Maps of
-// a few hundred thousand rows are ordered by counting, each by itself (counted_order.cuh); larger
+// neighbours by row, tap masks and how often each tap occurs, and the order itself; slots follow in
+// slot_steps.cuh. Maps of
+// a few hundred thousand rows are ordered by counting, each by itself (bucket_order.cuh); larger
 // ones by sorting keys of all maps of a frame at once.
 #pragma once
 #include "gemm_core/collective/gather_table.hpp"
@@ -17,11 +18,22 @@ using gemm_core::kMaxMaskedTaps;
 inline constexpr int kMaxSegments = 31, kSegmentShift = 27, kPlaneSegments = 4;
 inline constexpr std::uint32_t kLastKey = ~0u;  // of items that stand for no slot
 static_assert(kMaxSegments <= kMaxJobs);
-// Bits of a key that a pass of counting looks at; in centre planes one more says which rows are
-// late.
+// Keys of at most so many bits are counted; in centre planes one more says which rows are late.
+// Longer ones are sampled: buckets between splitters, and buckets of their own for keys that equal
+// one.
 inline constexpr int kOrderDigitBits = 9;
-// Rows of a map that is counted, at most: counts of a thread block have 16 bits.
-inline constexpr std::int64_t kMaxCountedRows = 8 * ((1 << 16) - 1024);
+inline constexpr int kSplitters = 1024, kOrderBuckets = 2 * kSplitters, kNoBucket = 0xffff;
+static_assert(2 << kOrderDigitBits <= kOrderBuckets);
+// Rows of a map that a thread block of 512 moves: those of a thread stay in registers.
+inline constexpr int kHeldRows = 12, kUsualBlockRows = 3072, kMostBlockRows = 512 * kHeldRows;
+// Rows of a map that is counted, at most: every block adds the counts of all.
+inline constexpr std::int64_t kMaxCountedRows = std::int64_t{1} << 19;
+constexpr std::int32_t order_blocks(std::int64_t rows) {
+  const std::int64_t usual = (rows + kUsualBlockRows - 1) / kUsualBlockRows,
+                     least = (rows + kMostBlockRows - 1) / kMostBlockRows;
+  const std::int64_t blocks = usual < 40 ? usual : least < 40 ? 40 : least;
+  return static_cast<std::int32_t>(blocks > 0 ? blocks : 1);
+}
 
 // Planes of 27 taps along z: 0 below (tap % 3 == 0), 1 above (2), 2 centre (1).
 SPARSECONV_DEVICE constexpr std::uint32_t plane_taps(int plane) {
@@ -36,7 +48,7 @@ struct alignas(16) Quad {
   std::int32_t value[4];
 };
 
-// A row between two passes of counting.
+// A row in a bucket that is to be sorted.
 struct alignas(8) KeyedRank {
   std::uint32_t key;
   std::int32_t rank;
@@ -46,16 +58,24 @@ struct OrderJob {
   MapSource source;
   std::int32_t is_planes = 0, first_segment = 0;
   // Between the steps. Neighbours by row, all taps of a row together, in planes the taps of each
-  // plane in quads of their own: slots fetch them from there.
+  // plane in quads of their own: slots fetch them from there. An even number of quads.
   Quad* staged = nullptr;  // [output capacity][quads]
   std::int32_t quads = 0;
   std::uint32_t* masks = nullptr;  // [output capacity]
   std::int32_t* counters =
       nullptr;  // [kCounters] rows with each tap, then rows of each segment; cleared
   std::int32_t is_counted = 0;
-  // Counted: ranks of the rows in order, part after part. With several passes, what is under way.
-  std::int32_t* sorted = nullptr;  // [parts][output capacity]
-  KeyedRank* under_way[2] = {};    // [output capacity]
+  // Counted: ranks of the rows in order, part after part; buckets of the rows, and of how many rows
+  // of each thread block.
+  std::int32_t* sorted = nullptr;    // [parts][output capacity]
+  std::uint16_t* buckets = nullptr;  // [parts][output capacity]
+  std::uint16_t* counts = nullptr;   // [parts][blocks][kOrderBuckets]
+  std::int32_t blocks = 1;
+  std::uint32_t* key_table = nullptr;  // [4][256] keys of the bytes of masks
+  // Sampled.
+  std::uint32_t *keys = nullptr, *splitters = nullptr;  // [output capacity], [kSplitters]
+  std::int32_t* bucket_begin = nullptr;                 // [kOrderBuckets + 1]
+  KeyedRank* under_way = nullptr;                       // [output capacity]
   // Sorted.
   std::uint32_t* key_bits = nullptr;   // [kWarp] what a tap adds (by exclusive or) to a key
   std::int32_t* item_begin = nullptr;  // [1] of the job's sorting items
@@ -65,21 +85,45 @@ struct OrderJob {
   std::uint32_t* group_masks = nullptr;  // cleared
 
   SPARSECONV_DEVICE std::int32_t parts() const { return is_planes != 0 ? 3 : 1; }
-  // Taps that make a key, and passes over its digits.
-  SPARSECONV_DEVICE std::int32_t key_taps() const {
-    return is_planes != 0 ? 9 : source.taps < kSegmentShift ? source.taps : kSegmentShift;
-  }
-  SPARSECONV_DEVICE std::int32_t passes() const {
-    return (key_taps() + kOrderDigitBits - 1) / kOrderDigitBits;
+  SPARSECONV_DEVICE bool is_sampled() const {
+    return is_planes == 0 && source.taps > kOrderDigitBits;
   }
 };
 using OrderJobs = JobList<OrderJob>;
 
-// Windows and other sources in kernels of their own: the first need many registers.
-template <bool kWindow>
+// Two neighbouring quads of the thread's row, stored. Threads of a warp call it together, with rows
+// next to each other: two of them store 32 bytes of one row, then of the other, as halves of
+// sectors cost as much as whole ones.
+SPARSECONV_DEVICE inline void store_quads(Quad* to, [[maybe_unused]] std::int32_t quads,
+                                          const Quad (&pair)[2], bool is_active) {
+#if defined(__CUDA_ARCH__)
+  const bool is_odd = threadIdx.x % 2 != 0;
+  Quad mine, theirs;  // of the even row, of the odd one
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const std::int32_t sent = is_odd ? pair[0].value[k] : pair[1].value[k];
+    const std::int32_t got = __shfl_xor_sync(~0u, sent, 1);
+    mine.value[k] = is_odd ? got : pair[0].value[k];
+    theirs.value[k] = is_odd ? pair[1].value[k] : got;
+  }
+  const bool is_other_active = __shfl_xor_sync(~0u, is_active ? 1 : 0, 1) != 0;
+  Quad* const even = is_odd ? to - quads + 1 : to;
+  if (is_odd ? is_other_active : is_active) *even = mine;
+  if (is_odd ? is_active : is_other_active) even[quads] = theirs;
+#else
+  if (!is_active) return;
+  to[0] = pair[0];
+  to[1] = pair[1];
+#endif
+}
+
+// Windows and other sources in kernels of their own: the first need many registers. `kIsBeside`:
+// the launch before is that of windows, of which it reads nothing, and goes on beside it.
+template <bool kWindow, bool kIsBeside = false>
 struct FindNeighbours {
   static constexpr int kBlocksPerMultiprocessor = 4;
   static constexpr int kMemoryWords = kWindow ? WindowFinder::kWords : 0;
+  static constexpr bool kWaitsLast = kIsBeside;
   OrderJobs orders{};
   SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
   std::int32_t capacity(int job) const { return orders[job].source.output.capacity; }
@@ -88,29 +132,26 @@ struct FindNeighbours {
   SPARSECONV_DEVICE void operator()(int job, std::int32_t i, bool is_active,
                                     const StepContext& context) const {
     const OrderJob& order = orders[job];
+    // A warp's threads stay together: those beyond the last row do it again.
+    const std::int32_t row = is_active ? i : size(job) - 1;
+    const Row to{order.staged + static_cast<std::int64_t>(i) * order.quads,
+                 order.source.input_rows(), order.quads, is_active};
     std::uint32_t mask = 0, segments = 0;
-    if (is_active) {
-      Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
-      const auto* const rows = order.source.input_rows();
-      if constexpr (kWindow) {
-        WindowFinder find(order.source, i, context);
-        if (order.is_planes != 0) {
-          SPARSECONV_UNROLL
-          for (int q = 0; q < 3 * kPlaneQuads; ++q)
-            mask |= stage(find, q, PlaneTap{}, 27, rows, staged);
-        } else {
-          SPARSECONV_UNROLL
-          for (int q = 0; q < 7; ++q) mask |= stage(find, q, TapInTurn{}, 27, rows, staged);
-        }
+    if constexpr (kWindow) {
+      WindowFinder find(order.source, row, context);
+      if (order.is_planes != 0) {
+        SPARSECONV_UNROLL
+        for (int q = 0; q < 3 * kPlaneQuads; q += 2) mask |= stage(find, q, PlaneTap{}, 27, to);
       } else {
-        with_other_finder(order.source, i, [&](auto& find) {
-          for (int q = 0; q < order.quads; ++q) {
-            mask |= order.is_planes != 0
-                        ? stage(find, q, PlaneTap{}, 27, rows, staged)
-                        : stage(find, q, TapInTurn{}, order.source.taps, rows, staged);
-          }
-        });
+        SPARSECONV_UNROLL
+        for (int q = 0; q < 7; q += 2) mask |= stage(find, q, TapInTurn{}, 27, to);
       }
+    } else {
+      with_other_finder(order.source, row, [&](auto& find) {
+        for (int q = 0; q < order.quads; q += 2) mask |= stage_in_turn(find, q, order, to);
+      });
+    }
+    if (is_active) {
       order.masks[i] = mask;
       segments = 1;
       if (order.is_planes != 0) {
@@ -118,6 +159,8 @@ struct FindNeighbours {
         segments =
             (has_below ? 1u : 0u) | (has_above ? 2u : 0u) | (has_below || has_above ? 8u : 4u);
       }
+    } else {
+      mask = 0;
     }
     tally_bits<kWindow ? 27 : kWarp>(context.tally, mask);
     tally_bits<kPlaneSegments>(context.tally + kWarp, segments);
@@ -131,46 +174,79 @@ struct FindNeighbours {
   struct PlaneTap {
     SPARSECONV_DEVICE constexpr int operator()(int q, int k) const {
       const int j = 4 * (q % kPlaneQuads) + k;
-      return j < 9 ? 3 * j + first_tap_of(q / kPlaneQuads) : 27;
+      return j < 9 && q < 3 * kPlaneQuads ? 3 * j + first_tap_of(q / kPlaneQuads) : 27;
     }
   };
-  // Four taps; which of them are there.
+  // Where a row's neighbours go.
+  struct Row {
+    Quad* to;
+    const std::int32_t* rows;  // of ranks; null: the same
+    std::int32_t quads;
+    bool is_active;
+  };
+  // Eight taps one by one, by code that is long; which of them are there.
+  template <class Finder>
+  SPARSECONV_DEVICE static std::uint32_t stage_in_turn(Finder& find, int q, const OrderJob& order,
+                                                       const Row& row) {
+    Quad pair[2] = {};
+    std::uint32_t mask = 0;
+    SPARSECONV_NO_UNROLL
+    for (int k = 0; k < 8; ++k) {
+      const int tap = order.is_planes != 0 ? PlaneTap{}(q + k / 4, k % 4) : 4 * q + k;
+      const std::int32_t in = tap < order.source.taps ? find(tap) : -1;
+      mask |= (in >= 0 ? 1u : 0u) << (tap & (kWarp - 1));
+      SPARSECONV_UNROLL
+      for (int v = 0; v < 7; ++v) pair[v / 4].value[v % 4] = pair[(v + 1) / 4].value[(v + 1) % 4];
+      pair[1].value[3] = row.rows != nullptr && in >= 0 ? row.rows[in] : in;
+    }
+    store_quads(row.to + q, row.quads, pair, row.is_active);
+    return mask;
+  }
+  // Eight taps; which of them are there.
   template <class Finder, class TapOf>
   SPARSECONV_DEVICE static std::uint32_t stage(Finder& find, int q, const TapOf& tap_of, int taps,
-                                               const std::int32_t* rows, Quad* staged) {
-    Quad quad;
+                                               const Row& row) {
+    Quad pair[2];
     std::uint32_t mask = 0;
     SPARSECONV_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      const int tap = tap_of(q, k);
-      quad.value[k] = tap < taps ? find(tap) : -1;
-      mask |= (quad.value[k] >= 0 ? 1u : 0u) << (tap & (kWarp - 1));
+    for (int k = 0; k < 8; ++k) {
+      const int tap = tap_of(q + k / 4, k % 4);
+      std::int32_t& value = pair[k / 4].value[k % 4];
+      value = tap < taps ? find(tap) : -1;
+      mask |= (value >= 0 ? 1u : 0u) << (tap & (kWarp - 1));
     }
-    if (rows != nullptr) {
+    if (row.rows != nullptr) {
       SPARSECONV_UNROLL
-      for (int k = 0; k < 4; ++k) quad.value[k] = quad.value[k] >= 0 ? rows[quad.value[k]] : -1;
+      for (int k = 0; k < 8; ++k) {
+        std::int32_t& value = pair[k / 4].value[k % 4];
+        value = value >= 0 ? row.rows[value] : -1;
+      }
     }
-    staged[q] = quad;
+    store_quads(row.to + q, row.quads, pair, row.is_active);
     return mask;
   }
 };
 
-// What a tap adds (by exclusive or) to a key. Taps have places by falling frequency, lower taps
-// first among equals; in planes within the plane.
+// What the tap at a place adds (by exclusive or) to a key: Gray decoding makes a bit invert all
+// bits below it. With more than 27 taps the most frequent ones, which tell rows apart the least,
+// are left out.
+SPARSECONV_DEVICE inline std::uint32_t key_bits_at(const OrderJob& order, int place) {
+  const int excess = order.source.taps > kSegmentShift ? order.source.taps - kSegmentShift : 0;
+  return static_cast<std::uint32_t>((std::uint64_t{2} << place) - 1) >> excess;
+}
+// Taps have places by falling frequency, lower taps first among equals; in planes within the plane.
+SPARSECONV_DEVICE inline bool is_before(const OrderJob& order, int other, std::int32_t others,
+                                        int tap, std::int32_t frequency) {
+  const bool is_rival = other < order.source.taps && (order.is_planes == 0 || other % 3 == tap % 3);
+  return is_rival && (others > frequency || (others == frequency && other < tap));
+}
 SPARSECONV_DEVICE inline std::uint32_t key_bits_of(const OrderJob& order, int tap) {
   const std::int32_t frequency = order.counters[tap];
   int place = 0;
   SPARSECONV_UNROLL
-  for (int other = 0; other < kWarp; ++other) {
-    const std::int32_t f = order.counters[other];
-    const bool is_rival =
-        other < order.source.taps && (order.is_planes == 0 || other % 3 == tap % 3);
-    place += is_rival && (f > frequency || (f == frequency && other < tap)) ? 1 : 0;
-  }
-  // Gray decoding makes a bit invert all bits below it. With more than 27 taps the most frequent
-  // ones, which tell rows apart the least, are left out.
-  const int excess = order.source.taps > kSegmentShift ? order.source.taps - kSegmentShift : 0;
-  return static_cast<std::uint32_t>((std::uint64_t{2} << place) - 1) >> excess;
+  for (int other = 0; other < kWarp; ++other)
+    place += is_before(order, other, order.counters[other], tap, frequency) ? 1 : 0;
+  return key_bits_at(order, place);
 }
 SPARSECONV_DEVICE inline std::uint32_t key_of(const std::uint32_t* key_bits, std::uint32_t mask) {
   std::uint32_t key = 0;
@@ -277,118 +353,6 @@ struct MakeSortingKeys {
                                                      int segment) {
     return static_cast<std::uint32_t>(order.first_segment + segment) << kSegmentShift |
            key_of(order.key_bits, mask);
-  }
-};
-
-// Slots of a job, as steps visit them.
-struct OrderSlots {
-  OrderJobs orders;
-  const std::int32_t* items;  // of orders that were sorted
-  const std::int32_t* segment_begin;
-
-  SPARSECONV_DEVICE std::int32_t jobs() const { return orders.count; }
-  std::int32_t capacity(int job) const { return static_cast<std::int32_t>(orders[job].capacity); }
-  // What a kernel may look at: padding up to the alignment, and one group more.
-  SPARSECONV_DEVICE std::int32_t size(int job) const {
-    const std::int64_t end = orders[job].plane_begin[4] + 2 * gemm_core::kSlotAlignment - 1;
-    const std::int64_t aligned = end / gemm_core::kSlotAlignment * gemm_core::kSlotAlignment;
-    return static_cast<std::int32_t>(aligned < orders[job].capacity ? aligned
-                                                                    : orders[job].capacity);
-  }
-
-  // Adds a row's taps to those of its group.
-  SPARSECONV_DEVICE static void join(const OrderJob& order, std::int32_t slot, std::uint32_t mask) {
-    warp_or(order.group_masks + slot / gemm_core::kSlotGroup, mask);
-  }
-
-  struct Place {
-    int plane;
-    std::int32_t rank;  // of the row as steps visit them; -1: padding
-    std::uint32_t taps;
-  };
-  SPARSECONV_DEVICE Place place(const OrderJob& order, std::int32_t slot) const {
-    const std::int32_t* begin = order.plane_begin;
-    const int plane = slot < begin[1] ? 0 : slot < begin[2] ? 1 : 2;
-    const std::int32_t within = slot - begin[plane];
-    const std::int32_t rows = plane == 2 ? begin[4] - begin[2] : order.counters[kWarp + plane];
-    const int part = order.is_planes != 0 ? plane : 0;
-    Place at{plane, -1, order.is_planes != 0 ? plane_taps(plane) : ~0u};
-    if (within >= rows) return at;
-    at.rank = order.is_counted != 0
-                  ? order.sorted[std::int64_t{part} * order.source.output.capacity + within]
-                  : items[segment_begin[order.first_segment + part] + within];
-    return at;
-  }
-};
-
-// Which taps the rows of each group of slots have, before the slots are filled.
-struct JoinMasks {
-  OrderSlots slots;
-  SPARSECONV_DEVICE std::int32_t jobs() const { return slots.jobs(); }
-  std::int32_t capacity(int job) const { return slots.capacity(job); }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return slots.size(job); }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t slot, bool is_active) const {
-    if (!is_active) return;  // sizes are whole groups
-    const OrderJob& order = slots.orders[job];
-    const OrderSlots::Place at = slots.place(order, slot);
-    slots.join(order, slot, at.rank < 0 ? 0 : order.masks[at.rank] & at.taps);
-  }
-};
-
-// Reads nothing of the launch before it (tile schedules, or JoinMasks), whose start says that all
-// before that one are done: so it goes on beside that launch, and ends after it.
-template <bool kIsBeside>
-struct FillSlots {
-  static constexpr int kBlocksPerMultiprocessor = 5;
-  static constexpr bool kWaitsLast = kIsBeside;
-  OrderSlots slots;
-  SPARSECONV_DEVICE std::int32_t jobs() const { return slots.jobs(); }
-  std::int32_t capacity(int job) const { return slots.capacity(job); }
-  SPARSECONV_DEVICE std::int32_t size(int job) const { return slots.size(job); }
-  SPARSECONV_DEVICE void operator()(int job, std::int32_t slot, bool is_active) const {
-    if (!is_active) return;
-    const OrderJob& order = slots.orders[job];
-    const auto [plane, i, taps] = slots.place(order, slot);
-    const std::uint32_t mask = i < 0 ? 0 : order.masks[i];
-    if (!kIsBeside) slots.join(order, slot, mask & taps);
-    std::int32_t* const column = order.neighbours + slot;
-    if (i < 0) {
-      order.rows[slot] = -1;
-      for (int tap = 0; tap < order.source.taps; ++tap) {
-        if ((taps >> tap & 1) != 0) column[tap * order.capacity] = -1;
-      }
-      return;
-    }
-    const Quad* const staged = order.staged + static_cast<std::int64_t>(i) * order.quads;
-    if (order.is_planes != 0) {
-      Quad quads[kPlaneQuads];
-      SPARSECONV_UNROLL
-      for (int q = 0; q < kPlaneQuads; ++q) quads[q] = staged[plane * kPlaneQuads + q];
-      std::int32_t* const first = column + first_tap_of(plane) * order.capacity;
-      SPARSECONV_UNROLL
-      for (int j = 0; j < 9; ++j) first[3 * j * order.capacity] = quads[j / 4].value[j % 4];
-    } else if (order.source.taps == 27) {
-      Quad quads[7];
-      SPARSECONV_UNROLL
-      for (int q = 0; q < 7; ++q) quads[q] = staged[q];
-      SPARSECONV_UNROLL
-      for (int tap = 0; tap < 27; ++tap)
-        column[tap * order.capacity] = quads[tap / 4].value[tap % 4];
-    } else {
-      for (int q = 0; q < order.quads; ++q) {
-        const Quad quad = staged[q];
-        SPARSECONV_UNROLL
-        for (int k = 0; k < 4; ++k) {
-          if (4 * q + k < order.source.taps) column[(4 * q + k) * order.capacity] = quad.value[k];
-        }
-      }
-    }
-    std::int32_t entry = order.source.output_row(i);
-    if (order.is_planes != 0 && plane == 2) {
-      if ((mask & plane_taps(0)) != 0) entry |= gemm_core::kSlotBelow;
-      if ((mask & plane_taps(1)) != 0) entry |= gemm_core::kSlotAbove;
-    }
-    order.rows[slot] = entry;
   }
 };
 

@@ -16,9 +16,11 @@
 #if defined(__CUDA_ARCH__)
 #define SPARSECONV_UNROLL _Pragma("unroll")
 #define SPARSECONV_UNROLL_BY_8 _Pragma("unroll 8")
+#define SPARSECONV_NO_UNROLL _Pragma("unroll 1")
 #else
 #define SPARSECONV_UNROLL
 #define SPARSECONV_UNROLL_BY_8
+#define SPARSECONV_NO_UNROLL
 #endif
 
 namespace sparseconv::cuda {

@@ -294,7 +294,7 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
   SimulatorOptions options;
   options.seed = seed;
   const double which = random.uniform();
-  options.sensor = which < 0.5    ? "hdl64"
+  options.sensor = which < 0.45   ? "hdl64"
                    : which < 0.88 ? "hdl32"
                    : which < 0.94 ? "os1-128"
                                   : "vlp16";
@@ -317,7 +317,7 @@ SimulatorOptions SimulatorOptions::randomised(std::uint64_t seed) {
   options.waver = random.uniform(0, 0.1);
   options.bias = options.sensor == "hdl64" ? random.uniform(2, 8) : random.uniform(0.3, 2.5);
   options.relief = 0.15 * exponential(random.uniform(0, 1.8));
-  if (random.chance(0.12)) {
+  if (random.chance(0.3)) {
     options.noise = random.uniform(0.7, 1.3);
     options.waver = random.uniform(0.3, 1);
     options.relief = 1;

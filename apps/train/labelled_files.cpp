@@ -22,14 +22,15 @@ fs::path stem_of(const fs::path& scan) {
   return stem;
 }
 
-// Where the labels of a scan may lie; "" where they do not.
+// Where the labels of a scan lie; "" where there are none. A folder `labels` beside one of another
+// name than `velodyne` may hold what a network said.
 fs::path labels_of(const fs::path& scan) {
-  const fs::path name = stem_of(scan).string() + ".label";
-  for (const fs::path& place :
-       {scan.parent_path() / name, scan.parent_path().parent_path() / "labels" / name}) {
-    if (is_file(place)) return place;
-  }
-  return {};
+  const fs::path folder = scan.parent_path(), name = stem_of(scan).string() + ".label";
+  if (is_file(folder / name)) return folder / name;
+  const fs::path beside = folder / ".." / "labels" / name;
+  const bool is_velodyne =
+      fs::absolute(scan).lexically_normal().parent_path().filename() == "velodyne";
+  return is_velodyne && is_file(beside) ? beside.lexically_normal() : fs::path();
 }
 
 bool holds_bare_points(const fs::path& path) {

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <optional>
@@ -48,6 +51,15 @@ void write_named(const fs::path& path, const std::function<void()>& write) {
   }
 }
 
+// Before the first step, not after the first epoch.
+void check_is_writable(const fs::path& output) {
+  std::error_code error;
+  ENSURE(!fs::is_directory(output, error), output.string(), ": is a folder, not a model file");
+  const fs::path folder = output.has_parent_path() ? output.parent_path() : ".";
+  ENSURE(::access(folder.c_str(), W_OK | X_OK) == 0, output.string(), ": cannot be written to ",
+         folder.string(), ": ", std::strerror(errno));
+}
+
 }  // namespace
 
 struct TrainSession::Epoch {
@@ -84,6 +96,7 @@ struct TrainSession::Epoch {
 
 TrainSession::TrainSession(const TrainSettings& settings)
     : settings_(settings), map_(classes_of_training(settings)) {
+  check_is_writable(settings_.output);
   sparseconv::Model model = starting_model(settings_, map_);
   const sparseconv::ModelInput input = model.input;
   DataParts parts = find_data(settings_);

@@ -84,6 +84,25 @@ TEST(LabelledFiles, FindsBothLayoutsAndCountsScansWithoutLabels) {
   EXPECT_EQ(read_labelled(found.files[1]).cloud->size(), 3);
 }
 
+// As `run -o labels/ --format label` leaves them: the scans' own labels count.
+TEST(LabelledFiles, WhatANetworkSaidBesideAFolderOfScansIsNoTruth) {
+  const ScratchFolder folder;
+  write_scan(folder / "scans/a.bin", folder / "scans/a.label", 3, 5);
+  write_text(folder / "scans/b.bin", "");
+  io::Cloud cloud(2);
+  const std::vector<float> two{1, 2};
+  for (const char* name : {"x", "y", "z", "label"}) cloud.add<float>(name, two);
+  io::write(folder / "scans/c.ply", cloud);
+  for (const char* name : {"a", "b", "c"})
+    write_text(folder / (std::string("labels/") + name + ".label"), "12345678");
+  const LabelledFiles found = find_labelled(folder / "scans");
+  ASSERT_EQ(found.files.size(), 2u);
+  EXPECT_EQ(found.files[0].labels, folder / "scans/a.label");
+  EXPECT_EQ(found.files[1].labels, "");
+  EXPECT_EQ(read_labelled(found.files[1]).cloud->size(), 2);
+  EXPECT_EQ(found.unlabelled, 1);
+}
+
 SampleOptions plain_samples() {
   SampleOptions options{.input = {.features = {"y", "one"}, .voxel_size = {1, 1, 1}}};
   options.is_augmented = false;

@@ -273,7 +273,17 @@ TEST_F(Train, WrongUsageNamesTheOption) {
     EXPECT_EQ(run.exit_code, 2) << part << run.err;
     EXPECT_TRUE(contains(run.err, part)) << run.err;
   }
-  EXPECT_EQ(run_cli(words("no/m.h5", "1")).exit_code, 1);
+}
+
+TEST_F(Train, WhereNothingCanBeWrittenIsSaidBeforeTheFirstStep) {
+  for (const auto& [output, part] :
+       {std::pair{"no/m.h5", "No such file or directory"}, std::pair{"d", "is a folder"}}) {
+    const ProgramRun run = run_cli(words(output, "1"));
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_TRUE(contains(run.err, folder.text(output) + ": ")) << run.err;
+    EXPECT_TRUE(contains(run.err, part)) << run.err;
+    EXPECT_FALSE(contains(run.err, "step 1/")) << run.err;
+  }
 }
 
 TEST_F(Train, SimulatedStreetsNeedNoFiles) {

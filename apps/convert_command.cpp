@@ -63,8 +63,8 @@ Conversion plan(const Arguments& arguments) {
 }
 
 int convert(const Arguments& arguments) {
-  const BatchThreads threads = batch_threads(base::current_threads());
-  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", threads.jobs, 1, 256));
+  const BatchThreads threads = batch_threads(
+      base::current_threads(), static_cast<int>(integer_option(arguments, "jobs", 0, 1, 256)));
   const Conversion conversion = plan(arguments);
   const std::string signature = "convert " + conversion.write.format +
                                 (conversion.write.ascii ? " ascii" : "") +
@@ -78,7 +78,7 @@ int convert(const Arguments& arguments) {
                    .resume = arguments.has("resume"),
                    .writers = threads.writers});
   SweepReader reader(conversion.read, conversion.sweeps);
-  OrderedLoader<io::Cloud> loader(batch.todo().size(), jobs, [&](std::size_t i) {
+  OrderedLoader<io::Cloud> loader(batch.todo().size(), threads.jobs, [&](std::size_t i) {
     return reader.read(batch.input(batch.todo()[i])).joined;
   });
   while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {

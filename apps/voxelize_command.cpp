@@ -138,8 +138,8 @@ void print_entry(const Json& entry) {
 int voxelize_files(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   const bool as_json = arguments.has("json");
-  const BatchThreads threads = batch_threads(base::current_threads());
-  const auto jobs = static_cast<int>(integer_option(arguments, "jobs", threads.jobs, 1, 256));
+  const BatchThreads threads = batch_threads(
+      base::current_threads(), static_cast<int>(integer_option(arguments, "jobs", 0, 1, 256)));
   const auto voxelizer = sparseconv::make_voxelizer(settings.voxelize, settings.device);
   Places places = places_of(arguments);
   FileBatch batch({.command = "voxelize",
@@ -150,8 +150,14 @@ int voxelize_files(const Arguments& arguments) {
                    .resume = arguments.has("resume"),
                    .writers = threads.writers});
   SweepReader reader(settings.read, settings.sweeps);
-  OrderedLoader<Voxelized> loader(batch.todo().size(), jobs, [&](std::size_t i) {
-    return voxelize_file(batch.input(batch.todo()[i]), settings, reader, *voxelizer);
+  OrderedLoader<Voxelized> loader(batch.todo().size(), threads.jobs, [&](std::size_t i) {
+    const fs::path& path = batch.input(batch.todo()[i]);
+    if (batch.todo().size() == 1) return voxelize_file(path, settings, reader, *voxelizer);
+    Voxelized made;  // on no more threads than leave the writers a core
+    base::Threads(threads.each).run([&] {
+      made = voxelize_file(path, settings, reader, *voxelizer);
+    });
+    return made;
   });
   while (auto loaded = batch.is_stopped() ? std::nullopt : loader.next()) {
     const std::size_t file = batch.todo()[loaded->index];

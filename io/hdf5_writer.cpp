@@ -50,6 +50,29 @@ Handle make_text_type() {
   return type;
 }
 
+// Making a list of properties takes the library as long as making a dataset, so there is one of
+// each for all files. Missing groups on the way are made; nothing carries a time, so that the same
+// content is the same bytes.
+struct Plans {
+  // Not closed at the end of the program, when the library may be gone.
+  const hid_t links = H5Pcreate(H5P_LINK_CREATE), values = H5Pcreate(H5P_DATASET_CREATE);
+
+  Plans() {
+    // Room for all values at once, which are written into it without the library.
+    if (H5Pset_create_intermediate_group(links, 1) < 0 ||
+        H5Pset_obj_track_times(values, false) < 0 ||
+        H5Pset_alloc_time(values, H5D_ALLOC_TIME_EARLY) < 0 ||
+        H5Pset_fill_time(values, H5D_FILL_TIME_NEVER) < 0)
+      hdf5::fail("cannot set up datasets");
+  }
+};
+
+// With the lock.
+const Plans& plans() {
+  static const Plans instance;
+  return instance;
+}
+
 }  // namespace
 
 struct Hdf5Writer::Impl {
@@ -58,21 +81,16 @@ struct Hdf5Writer::Impl {
   int descriptor = -1;  // the library's own
   int compression = 0;
 
-  // Missing groups on the way are made; nothing carries a time, so that the same content is the
-  // same bytes.
-  Handle link_plan() const {
-    Handle plan(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-    if (H5Pset_create_intermediate_group(plan, 1) < 0) hdf5::fail("cannot set up groups");
-    return plan;
-  }
-
   Handle create_dataset(const std::string& path, hid_t type,
                         const std::vector<hsize_t>& extents) const {
-    const Handle space = make_space(extents), links = link_plan(),
-                 plan(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-    H5Pset_obj_track_times(plan, false);
+    const Handle space = make_space(extents);
     const bool has_elements =
         std::all_of(extents.begin(), extents.end(), [](hsize_t n) { return n > 0; });
+    Handle plan;  // where it is not that of plain values
+    if (!has_elements || extents.empty() || compression > 0 || H5Tget_class(type) == H5T_STRING) {
+      plan = Handle(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+      H5Pset_obj_track_times(plan, false);
+    }
     if (compression > 0 && !extents.empty() && has_elements) {
       std::vector<hsize_t> chunk = extents;
       hsize_t inner = 1;
@@ -83,13 +101,10 @@ struct Hdf5Writer::Impl {
           H5Pset_deflate(plan, static_cast<unsigned>(compression)) < 0) {
         hdf5::fail("cannot compress ", path);
       }
-    } else if (has_elements && H5Tget_class(type) != H5T_STRING) {
-      // Room for all values at once, which are written into it without the library.
-      if (H5Pset_alloc_time(plan, H5D_ALLOC_TIME_EARLY) < 0 ||
-          H5Pset_fill_time(plan, H5D_FILL_TIME_NEVER) < 0)
-        hdf5::fail("cannot set up ", path);
     }
-    Handle dataset(H5Dcreate2(file, path.c_str(), type, space, links, plan, H5P_DEFAULT), H5Dclose);
+    Handle dataset(H5Dcreate2(file, path.c_str(), type, space, plans().links,
+                              plan.valid() ? hid_t{plan} : plans().values, H5P_DEFAULT),
+                   H5Dclose);
     if (!dataset.valid()) hdf5::fail("cannot create ", path);
     return dataset;
   }
@@ -256,13 +271,15 @@ void Hdf5Writer::create_group(const std::string& path) {
 }
 
 void Hdf5Writer::commit(Commit how) {
-  const Lock lock;
   ENSURE(!impl_->temporary.empty(), "HDF5: commit called twice");
-  const bool flushed = H5Fflush(impl_->file, H5F_SCOPE_GLOBAL) >= 0;
-  const std::string reason = flushed ? "" : hdf5::last_error();
-  if (!impl_->file.reset() || !flushed) {
-    impl_->discard();
-    base::fail("HDF5: cannot finish writing", reason.empty() ? "" : ": ", reason);
+  {
+    const Lock lock;
+    const bool flushed = H5Fflush(impl_->file, H5F_SCOPE_GLOBAL) >= 0;
+    const std::string reason = flushed ? "" : hdf5::last_error();
+    if (!impl_->file.reset() || !flushed) {
+      impl_->discard();
+      base::fail("HDF5: cannot finish writing", reason.empty() ? "" : ": ", reason);
+    }
   }
   if (how == Commit::synced && !sync_to_disk(impl_->temporary, O_RDONLY)) {
     const std::string failure = std::generic_category().message(errno);

@@ -18,9 +18,12 @@ std::string current_error() {
   }
 }
 
-BatchThreads batch_threads(int cores) {
+BatchThreads batch_threads(int cores, int jobs) {
+  const int computing = std::max(1, 3 * cores / 4);
+  if (jobs == 0) jobs = computing;
   // More than four writers find HDF5's one lock taken.
-  return {.jobs = std::max(1, 3 * cores / 4), .writers = std::clamp(cores / 2, 1, 4)};
+  return {
+      .jobs = jobs, .writers = std::clamp(cores / 2, 1, 4), .each = std::max(1, computing / jobs)};
 }
 
 OrderedWorkers::OrderedWorkers(int threads)

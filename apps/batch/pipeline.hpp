@@ -101,8 +101,10 @@ class OrderedLoader {
 // the cores is left to writing; one a core for computing would make both wait for each other.
 struct BatchThreads {
   int jobs = 1, writers = 1;
+  int each = 1;  // threads that one of the jobs may use
 };
-BatchThreads batch_threads(int cores);
+// `jobs`: as many as the user wants, 0: by the cores.
+BatchThreads batch_threads(int cores, int jobs = 0);
 
 // Jobs have two parts: the first is run by any of the threads, several at a time, and gives the
 // second; second parts are run one at a time, in the order of push().

@@ -125,7 +125,12 @@ TEST(BatchThreads, LeaveAQuarterOfTheCoresToWriters) {
        {std::array{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 3, 2}, {16, 12, 4}}) {
     EXPECT_EQ(batch_threads(cores).jobs, jobs) << cores;
     EXPECT_EQ(batch_threads(cores).writers, writers) << cores;
+    EXPECT_EQ(batch_threads(cores).each, 1) << cores;
   }
+  EXPECT_EQ(batch_threads(16, 1).each, 12);
+  EXPECT_EQ(batch_threads(16, 5).each, 2);
+  EXPECT_EQ(batch_threads(2, 8).jobs, 8);
+  EXPECT_EQ(batch_threads(2, 8).each, 1);
 }
 
 TEST(ResultLog, KnowsResultsAcrossCrashes) {

@@ -92,7 +92,7 @@ set(GEMM_CORE_PORTABLE_CUDA_SOURCES
 list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/visitor/visitor_gemm.cu device/cuda/visitor/visitor_lowering.cpp
   device/cuda/visitor/visitor_plan.cu)
 foreach(type f16 bf16)
-  foreach(tree amax amax_256 residual residual_256 program)
+  foreach(tree amax amax_silu amax_256 residual residual_silu residual_256 program)
     list(APPEND GEMM_CORE_CUDA_SOURCES device/cuda/visitor/instances/tree_${type}_${tree}.cu)
   endforeach()
 endforeach()

@@ -28,18 +28,18 @@ TEST(CudaVisitor, CommonFormsHaveKernelsOfTheirOwn) {
   EXPECT_EQ(kernel_of(s, describe(biased)), "float16_tree_bias_128x128");
   expect_values(s, describe(biased), [&](auto, auto j, float acc) { return acc + n(j); });
   EXPECT_EQ(kernel_of(s, describe(tree(compute(ElementwiseOp::silu), biased))),
-            "float16_tree_bias_128x128");
+            "float16_tree_bias_silu_128x128");
   expect_values(
       s, describe(tree(compute(ElementwiseOp::silu), biased)),
       [&](auto, auto j, float acc) { return silu(acc + n(j)); }, 3e-6f);
-  EXPECT_EQ(kernel_of(s, describe(with_residual)), "float16_tree_residual_128x128");
+  EXPECT_EQ(kernel_of(s, describe(with_residual)), "float16_tree_residual_silu_128x128");
   const auto value = [&](auto i, auto j, float acc) {
     return silu(acc + n(j)) + float(s.half.host[s.at(i, j)]);
   };
   expect_values(s, describe(with_residual), value, 3e-6f);
   const auto with_amax =
       tree(Reduce{.reduction = Reduction::amax, .out = amax.data()}, with_residual);
-  EXPECT_EQ(kernel_of(s, describe(with_amax)), "float16_tree_residual_128x128");
+  EXPECT_EQ(kernel_of(s, describe(with_amax)), "float16_tree_residual_silu_128x128");
   expect_values(s, describe(with_amax), value, 3e-6f, [&] {
     amax.download();
     float want = 0;

@@ -237,7 +237,7 @@ struct DeviceActivation : DeviceNode {
       case ElementwiseOp::sigmoid:
         return each([](float x) { return fast_sigmoid(x); });
       case ElementwiseOp::silu:
-        return each([](float x) { return x * fast_sigmoid(x); });
+        return each([](float x) { return __fmul_rn(x, fast_sigmoid(x)); });
       default:
         return each([](float x) { return x; });
     }

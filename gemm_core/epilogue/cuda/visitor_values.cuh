@@ -60,7 +60,8 @@ __device__ __forceinline__ void apply_op(ElementwiseOp op, const OpParameters& p
     case ElementwiseOp::sigmoid:
       return each([](float x, float, float) { return fast_sigmoid(x); });
     case ElementwiseOp::silu:
-      return each([](float x, float, float) { return x * fast_sigmoid(x); });
+      // Rounded before a sum that follows, as where functions are chosen at run time.
+      return each([](float x, float, float) { return __fmul_rn(x, fast_sigmoid(x)); });
     case ElementwiseOp::tanh:
       return each([](float x, float, float) { return tanhf(x); });
     case ElementwiseOp::gelu:

@@ -16,13 +16,19 @@
 
 namespace gemm_core::cuda {
 
-// amax(activation(scale * acc + shift)), and the same with a residual before amax.
-using BiasTree = DeviceTree<DeviceActivation, DeviceTree<DeviceScaleShift, DeviceAccumulator>>;
-using AmaxTree = DeviceTree<DeviceAmax, BiasTree>;
-template <class Element>
+// amax(activation(scale * acc + shift)), and the same with a residual before amax; the activation
+// is chosen where the tree runs, or is SiLU: without a choice the machine's exponentials overlap
+// what surrounds them.
+using AnyActivation = DeviceActivation;
+using Silu = DeviceCompute<ElementwiseOp::silu>;
+template <class Activation>
+using BiasTree = DeviceTree<Activation, DeviceTree<DeviceScaleShift, DeviceAccumulator>>;
+template <class Activation>
+using AmaxTree = DeviceTree<DeviceAmax, BiasTree<Activation>>;
+template <class Element, class Activation>
 using ResidualTree =
-    DeviceTree<DeviceAmax,
-               DeviceTree<DeviceCompute<ElementwiseOp::plus>, BiasTree, DevicePrefetched<Element>>>;
+    DeviceTree<DeviceAmax, DeviceTree<DeviceCompute<ElementwiseOp::plus>, BiasTree<Activation>,
+                                      DevicePrefetched<Element>>>;
 using ProgramTree = DeviceTree<DeviceProgram>;
 
 // Tensor maps and extents of A B; alpha, beta, C and nodes are the tree's. Empty where the tree

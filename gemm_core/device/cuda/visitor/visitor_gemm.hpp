@@ -57,7 +57,7 @@ class VisitorGemm {
                         VisitorPath path = VisitorPath::fastest);
   // One to three launches: no allocation, no synchronisation; may be captured in a graph.
   GemmStatus run(cudaStream_t stream) const;
-  // "float16_tree_residual_128x256", "bfloat16_tree_program", "visitor_pass after
+  // "float16_tree_residual_silu_128x128", "bfloat16_tree_program", "visitor_pass after
   // f16_kk_128x256_c2".
   std::string kernel_name() const;
 

@@ -31,8 +31,14 @@ std::optional<CUtensorMap> map_of_residual(const VisitorNode& node, const GemmAr
   return make_tensor_map(desc);
 }
 
-void set_bias(BiasTree::Params& to, const CommonEpilogue& c) {
-  to.node = {c.activation, c.parameters};
+void set_activation(DeviceActivation::Params& to, const CommonEpilogue& c) {
+  to = {c.activation, c.parameters};
+}
+void set_activation(OpParameters& to, const CommonEpilogue& c) { to = c.parameters; }
+
+template <class Params>  // of a BiasTree
+void set_bias(Params& to, const CommonEpilogue& c) {
+  set_activation(to.node, c);
   DeviceScaleShift::Params& scale_shift = to.children.first.node;
   if (c.scale != nullptr) {
     scale_shift.scale = static_cast<const float*>(c.scale->data);
@@ -47,29 +53,33 @@ void set_bias(BiasTree::Params& to, const CommonEpilogue& c) {
   scale_shift.alpha_batch_stride = c.alpha.batch_stride;
 }
 
-template <class Tree>
-bool set_residual(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
+template <class Activation>
+void set_amax(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
+              const CommonEpilogue& c, std::uint32_t groups) {
+  using Tree = AmaxTree<Activation>;
+  auto& params =
+      plan.tree.emplace<Sm90TreeGemmParams<Tree>>(tree_params<Tree>(g, problem, plan.tile));
+  set_bias(params.tree.children.first, c);
+  params.tree.node = {c.amax, nullptr, groups};
+}
+
+template <class Element, class Activation>
+void set_residual(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProblem& problem,
                   const CommonEpilogue& c, const CUtensorMap& map, std::uint32_t groups) {
+  using Tree = ResidualTree<Element, Activation>;
   auto& params =
       plan.tree.emplace<Sm90TreeGemmParams<Tree>>(tree_params<Tree>(g, problem, plan.tile));
   params.aux = map;
   params.batch_step_aux = c.residual->batch_stride != 0 ? 1 : 0;
   set_bias(params.tree.children.first.children.first, c);
   params.tree.node = {c.amax, nullptr, groups};
-  return true;
 }
 
-// Few tiles of long sums: what the tree takes counts less than what larger tiles save in loads.
-// Else one tile's tree is hidden behind another's products.
-TreeTile tile_of(const GemmArguments& g, VisitorPath path) {
-  constexpr std::int64_t kLong = 2048, kFewWaves = 8;
-  if (path == VisitorPath::compiled_128 || path == VisitorPath::interpreted)
-    return TreeTile::in_turn_128;
-  if (path == VisitorPath::compiled_256) return TreeTile::shared_256;
-  const std::int64_t tiles = ceil_div(g.m, 128) * ceil_div(g.n, 256) * g.batch;
-  return g.k >= kLong && tiles <= kFewWaves * current_device().multiprocessors
-             ? TreeTile::shared_256
-             : TreeTile::in_turn_128;
+// One tile's tree is hidden behind another's products, unless larger tiles are asked for, which
+// read less but hide nothing: at 4096^3 they are up to 4 % faster on a device that does not
+// throttle, 7 % slower on one that does; elsewhere slower (docs/performance_gpu.md).
+TreeTile tile_of(VisitorPath path) {
+  return path == VisitorPath::compiled_256 ? TreeTile::shared_256 : TreeTile::in_turn_128;
 }
 
 // A compiled tree for the program, if there is one.
@@ -78,27 +88,63 @@ bool plan_common(VisitorPlan& plan, const GemmArguments& g, const Sm90GemmProble
   const char* const suffix = plan.tile == TreeTile::in_turn_128 ? "_128x128" : "_128x256";
   const auto c = common_epilogue_of(program, g.batch);
   if (!c || !DeviceActivation::takes(c->activation)) return false;
+  const bool is_silu = plan.tile == TreeTile::in_turn_128 && c->activation == ElementwiseOp::silu;
+  const char* const activation = is_silu ? "_silu" : "";
   if (c->residual == nullptr) {
-    auto& params = plan.tree.emplace<Sm90TreeGemmParams<AmaxTree>>(
-        tree_params<AmaxTree>(g, problem, plan.tile));
-    set_bias(params.tree.children.first, *c);
-    params.tree.node = {c->amax, nullptr, groups};
-    plan.name = base::concat(base::name(g.compute), "_tree_bias", suffix);
+    const auto set = is_silu ? set_amax<Silu> : set_amax<AnyActivation>;
+    set(plan, g, problem, *c, groups);
+    plan.name = base::concat(base::name(g.compute), "_tree_bias", activation, suffix);
     return true;
   }
   const auto map = map_of_residual(*c->residual, g);
   if (!map) return false;
-  plan.name = base::concat(base::name(g.compute), "_tree_residual", suffix);
-  return g.compute == DType::f16 ? set_residual<HalfResidual>(plan, g, problem, *c, *map, groups)
-                                 : set_residual<BfloatResidual>(plan, g, problem, *c, *map, groups);
+  plan.name = base::concat(base::name(g.compute), "_tree_residual", activation, suffix);
+  const auto set =
+      g.compute == DType::f16
+          ? (is_silu ? set_residual<base::half_t, Silu> : set_residual<base::half_t, AnyActivation>)
+          : (is_silu ? set_residual<base::bf16_t, Silu>
+                     : set_residual<base::bf16_t, AnyActivation>);
+  set(plan, g, problem, *c, *map, groups);
+  return true;
 }
+
+// Of which trees tiles of 128 x 256 were compiled.
+template <class Tree>
+constexpr bool kHasWideTiles = !std::is_same_v<Tree, ProgramTree>;
+template <>
+constexpr bool kHasWideTiles<AmaxTree<Silu>> = false;
+template <class Element>
+constexpr bool kHasWideTiles<ResidualTree<Element, Silu>> = false;
+
+// Of which element a tree is, where it can be of one alone.
+template <class Tree>
+struct TreeElement {
+  using type = void;
+};
+template <class Element, class Activation>
+struct TreeElement<ResidualTree<Element, Activation>> {
+  using type = Element;
+};
 
 template <class Element, class Tree>
 void launch(const Sm90TreeGemmParams<Tree>& params, const VisitorPlan& plan, cudaStream_t stream) {
   if (plan.tile == TreeTile::in_turn_128)
     launch_tree_gemm<Element, Tree>(params, plan.clusters, stream);
-  else if constexpr (!std::is_same_v<Tree, ProgramTree>)
+  else if constexpr (kHasWideTiles<Tree>)
     launch_tree_gemm<Element, Tree, TreeTile::shared_256>(params, plan.clusters, stream);
+}
+
+void launch_for(std::monostate, const VisitorPlan&, DType, cudaStream_t) {}
+template <class Tree>
+void launch_for(const Sm90TreeGemmParams<Tree>& params, const VisitorPlan& plan, DType compute,
+                cudaStream_t stream) {
+  using Element = typename TreeElement<Tree>::type;
+  if constexpr (!std::is_void_v<Element>)
+    launch<Element>(params, plan, stream);
+  else if (compute == DType::f16)
+    launch<base::half_t>(params, plan, stream);
+  else
+    launch<base::bf16_t>(params, plan, stream);
 }
 
 }  // namespace
@@ -134,7 +180,7 @@ VisitorPlan plan_visitor(const GemmArguments& g, const VisitorProgram& program, 
   VisitorPlan plan;
   plan.finishes = program.reductions > 0;
   if (path == VisitorPath::separate) return plan;
-  plan.tile = tile_of(g, path);
+  plan.tile = tile_of(path);
   if (const auto problem = tree_problem(g, plan.tile);
       problem && path != VisitorPath::interpreted) {
     plan.clusters = tree_clusters(g, plan.tile);
@@ -160,20 +206,8 @@ VisitorPlan plan_visitor(const GemmArguments& g, const VisitorProgram& program, 
 }
 
 void launch_plan(const VisitorPlan& plan, DType compute, cudaStream_t stream) {
-  std::visit(
-      [&]<class Params>(const Params& params) {
-        if constexpr (std::is_same_v<Params, Sm90TreeGemmParams<HalfResidual>>) {
-          launch<base::half_t>(params, plan, stream);
-        } else if constexpr (std::is_same_v<Params, Sm90TreeGemmParams<BfloatResidual>>) {
-          launch<base::bf16_t>(params, plan, stream);
-        } else if constexpr (!std::is_same_v<Params, std::monostate>) {
-          if (compute == DType::f16)
-            launch<base::half_t>(params, plan, stream);
-          else
-            launch<base::bf16_t>(params, plan, stream);
-        }
-      },
-      plan.tree);
+  std::visit([&]<class Params>(const Params& params) { launch_for(params, plan, compute, stream); },
+             plan.tree);
 }
 
 }  // namespace gemm_core::cuda

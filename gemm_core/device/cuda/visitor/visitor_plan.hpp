@@ -8,12 +8,16 @@
 
 namespace gemm_core::cuda {
 
-using HalfResidual = ResidualTree<base::half_t>;
-using BfloatResidual = ResidualTree<base::bf16_t>;
-
 struct VisitorPlan {
-  std::variant<std::monostate, Sm90TreeGemmParams<AmaxTree>, Sm90TreeGemmParams<HalfResidual>,
-               Sm90TreeGemmParams<BfloatResidual>, Sm90TreeGemmParams<ProgramTree>>
+  template <class Activation>
+  using Amax = Sm90TreeGemmParams<AmaxTree<Activation>>;
+  template <class Element, class Activation>
+  using Residual = Sm90TreeGemmParams<ResidualTree<Element, Activation>>;
+
+  std::variant<std::monostate, Amax<AnyActivation>, Amax<Silu>,
+               Residual<base::half_t, AnyActivation>, Residual<base::half_t, Silu>,
+               Residual<base::bf16_t, AnyActivation>, Residual<base::bf16_t, Silu>,
+               Sm90TreeGemmParams<ProgramTree>>
       tree;
   TreeTile tile = TreeTile::in_turn_128;
   std::string name = "none";

@@ -2,7 +2,7 @@
 
 namespace gemm_core::cuda {
 
-template void launch_tree_gemm<base::bf16_t, AmaxTree, TreeTile::shared_256>(
-    const Sm90TreeGemmParams<AmaxTree>&, int, cudaStream_t);
+template void launch_tree_gemm<base::bf16_t, AmaxTree<AnyActivation>, TreeTile::shared_256>(
+    const Sm90TreeGemmParams<AmaxTree<AnyActivation>>&, int, cudaStream_t);
 
 }  // namespace gemm_core::cuda

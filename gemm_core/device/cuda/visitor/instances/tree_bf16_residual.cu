@@ -2,7 +2,7 @@
 
 namespace gemm_core::cuda {
 
-template void launch_tree_gemm<base::bf16_t, ResidualTree<base::bf16_t>>(
-    const Sm90TreeGemmParams<ResidualTree<base::bf16_t>>&, int, cudaStream_t);
+template void launch_tree_gemm<base::bf16_t, ResidualTree<base::bf16_t, AnyActivation>>(
+    const Sm90TreeGemmParams<ResidualTree<base::bf16_t, AnyActivation>>&, int, cudaStream_t);
 
 }  // namespace gemm_core::cuda

@@ -2,7 +2,8 @@
 
 namespace gemm_core::cuda {
 
-template void launch_tree_gemm<base::bf16_t, ResidualTree<base::bf16_t>, TreeTile::shared_256>(
-    const Sm90TreeGemmParams<ResidualTree<base::bf16_t>>&, int, cudaStream_t);
+template void
+launch_tree_gemm<base::bf16_t, ResidualTree<base::bf16_t, AnyActivation>, TreeTile::shared_256>(
+    const Sm90TreeGemmParams<ResidualTree<base::bf16_t, AnyActivation>>&, int, cudaStream_t);
 
 }  // namespace gemm_core::cuda

@@ -2,7 +2,7 @@
 
 namespace gemm_core::cuda {
 
-template void launch_tree_gemm<base::half_t, AmaxTree>(const Sm90TreeGemmParams<AmaxTree>&, int,
-                                                       cudaStream_t);
+template void launch_tree_gemm<base::half_t, AmaxTree<AnyActivation>>(
+    const Sm90TreeGemmParams<AmaxTree<AnyActivation>>&, int, cudaStream_t);
 
 }  // namespace gemm_core::cuda

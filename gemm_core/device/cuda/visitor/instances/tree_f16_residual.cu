@@ -2,7 +2,7 @@
 
 namespace gemm_core::cuda {
 
-template void launch_tree_gemm<base::half_t, ResidualTree<base::half_t>>(
-    const Sm90TreeGemmParams<ResidualTree<base::half_t>>&, int, cudaStream_t);
+template void launch_tree_gemm<base::half_t, ResidualTree<base::half_t, AnyActivation>>(
+    const Sm90TreeGemmParams<ResidualTree<base::half_t, AnyActivation>>&, int, cudaStream_t);
 
 }  // namespace gemm_core::cuda

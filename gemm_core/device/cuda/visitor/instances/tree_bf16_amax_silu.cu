@@ -1,0 +1,8 @@
+#include "gemm_core/device/cuda/visitor/tree_instance.cuh"
+
+namespace gemm_core::cuda {
+
+template void launch_tree_gemm<base::bf16_t, AmaxTree<Silu>>(
+    const Sm90TreeGemmParams<AmaxTree<Silu>>&, int, cudaStream_t);
+
+}  // namespace gemm_core::cuda

@@ -30,8 +30,12 @@ bool is_cartesian(const E57Scan& scan) {
 void add_cartesian(Cloud& cloud) {
   const Column &range = cloud.get("sphericalRange"), &azimuth = cloud.get("sphericalAzimuth"),
                &elevation = cloud.get("sphericalElevation");
-  std::array<base::Tensor, 3> axes;
-  for (auto& axis : axes) axis = base::Tensor::empty({cloud.size()}, base::DType::f64);
+  // Doubles become doubles in their own memory.
+  std::array<base::Tensor, 3> axes{range.values, azimuth.values, elevation.values};
+  for (auto& axis : axes) {
+    if (axis.dtype() != base::DType::f64)
+      axis = base::Tensor::empty({cloud.size()}, base::DType::f64);
+  }
   for (std::int64_t i = 0; i < cloud.size(); ++i) {
     const double r = range.at(i), a = azimuth.at(i), e = elevation.at(i);
     axes[0].data<double>()[i] = r * std::cos(e) * std::cos(a);
@@ -48,7 +52,22 @@ void add_cartesian(Cloud& cloud) {
 // Of several scans all have coordinates in double, so that they can be joined.
 Cloud finished_scan(Cloud cloud, const E57Scan& scan, bool is_one_of_several) {
   if (!is_cartesian(scan)) add_cartesian(cloud);
-  return scan.has_pose || is_one_of_several ? transformed(cloud, scan.pose) : cloud;
+  if (!scan.has_pose && !is_one_of_several) return cloud;
+  const auto is_double = [&](const char* name) {
+    return cloud.get(name).field.type == base::DType::f64;
+  };
+  if (!is_double("x") || !is_double("y") || !is_double("z") || cloud.find("nx") != nullptr)
+    return transformed(cloud, scan.pose);
+  std::array<double*, 3> axes{};  // nobody else has these columns yet
+  for (std::size_t a = 0; a < 3; ++a) {
+    base::Tensor values = cloud.get(std::string(1, "xyz"[a])).values;
+    axes[a] = values.data<double>();
+  }
+  for (std::int64_t i = 0; i < cloud.size(); ++i) {
+    const auto moved = scan.pose.apply({axes[0][i], axes[1][i], axes[2][i]});
+    for (std::size_t a = 0; a < 3; ++a) axes[a][i] = moved[a];
+  }
+  return cloud;
 }
 
 void warn_about_invalid(Cloud& cloud) {
@@ -79,9 +98,14 @@ class Scans {
            "E57: scan ", scan.number, " claims ", scan.points, " points, the file has ",
            file_bytes_, " bytes");
     columns_.clear();
+    const bool is_moved = scan.has_pose || scan.of > 1;
     for (const E57Field& field : fields) {
       visit_field_type(field.type, []<class T>() {});  // Error where it is none
-      columns_.push_back(base::Tensor::empty({scan.points}, field.type));
+      // What will be moved is double from the start: there is no time at which both are held.
+      const bool is_widened = is_moved && field.type == base::DType::f32 &&
+                              (field.name == "x" || field.name == "y" || field.name == "z");
+      columns_.push_back(
+          base::Tensor::empty({scan.points}, is_widened ? base::DType::f64 : field.type));
     }
     filled_ = 0;
     heads_.push_back(std::move(scan));
@@ -92,9 +116,18 @@ class Scans {
     ENSURE(!heads_.empty() && count <= heads_.back().points - filled_, "E57: scan ", heads_.size(),
            " holds more points than it claims");
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      const std::int64_t bytes = base::bytes(heads_.back().fields[c].type);
-      std::memcpy(static_cast<char*>(columns_[c].data()) + filled_ * bytes, values,
-                  static_cast<std::size_t>(count * bytes));
+      const base::DType type = heads_.back().fields[c].type;
+      const std::int64_t bytes = base::bytes(type);
+      if (columns_[c].dtype() == type) {
+        std::memcpy(static_cast<char*>(columns_[c].data()) + filled_ * bytes, values,
+                    static_cast<std::size_t>(count * bytes));
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) {
+          float value = 0;
+          std::memcpy(&value, values + i * bytes, sizeof value);
+          columns_[c].data<double>()[filled_ + i] = value;
+        }
+      }
       values += count * bytes;
     }
     filled_ += count;
@@ -105,8 +138,10 @@ class Scans {
     ENSURE(filled_ == scan.points, "E57: scan ", scan.number, " claims ", scan.points, " points, ",
            filled_, " are there");
     Cloud cloud(scan.points);
-    for (std::size_t c = 0; c < columns_.size(); ++c)
-      cloud.add(Field{scan.fields[c].name, scan.fields[c].type, 1, ""}, std::move(columns_[c]));
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      const base::DType type = columns_[c].dtype();
+      cloud.add(Field{scan.fields[c].name, type, 1, ""}, std::move(columns_[c]));
+    }
     clouds_.push_back(std::move(cloud));
   }
 
@@ -143,14 +178,21 @@ constexpr std::uint64_t kLibraryBytes = 48 << 20, kBytesOfXml = 128;
 // An answer is true and a scan, whose blocks follow, or false after the last one.
 hdf5::Message message_of(const E57Scan& scan) {
   hdf5::Message message;
-  message.put(true).put(scan.number).put(scan.points).put(scan.has_pose).put(scan.pose);
+  message.put(true)
+      .put(scan.number)
+      .put(scan.of)
+      .put(scan.points)
+      .put(scan.has_pose)
+      .put(scan.pose);
   message.put(scan.left_out).put(std::uint64_t{scan.fields.size()});
   for (const E57Field& field : scan.fields) message.put(field.name).put(field.type);
   return message;
 }
 
 E57Scan scan_of(hdf5::Message& message) {
-  E57Scan scan{.number = message.take<std::int64_t>(), .points = message.take<std::int64_t>()};
+  E57Scan scan{.number = message.take<std::int64_t>(),
+               .of = message.take<std::int64_t>(),
+               .points = message.take<std::int64_t>()};
   scan.has_pose = message.take<bool>();
   scan.pose = message.take<Pose>();
   scan.left_out = message.take<std::vector<std::string>>();

@@ -226,6 +226,7 @@ void read_e57_scans(const std::filesystem::path& path, std::int64_t file_bytes,
     const e57::VectorNode data(root.get("/data3D"));
     for (std::int64_t i = 0; i < data.childCount(); ++i) {
       Scan scan = find_scan(data.get(i), i, file_bytes);
+      scan.head.of = data.childCount();
       take.scan(scan.head);
       read_points(file, scan, take);
       take.end();

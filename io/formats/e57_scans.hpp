@@ -18,7 +18,7 @@ struct E57Field {
 };
 
 struct E57Scan {
-  std::int64_t number = 0, points = 0;
+  std::int64_t number = 0, of = 1, points = 0;
   bool has_pose = false;
   Pose pose;
   std::vector<E57Field> fields;

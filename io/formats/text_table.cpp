@@ -127,18 +127,58 @@ TextColumn::TextColumn(std::int64_t rows, bool is_real)
     real_values_ = real_.data<double>();
     return;
   }
-  whole_ = new_column({rows}, base::DType::u64);
-  whole_values_ = whole_.data<std::uint64_t>();
+  widen(0, 1);
+}
+
+bool TextColumn::store(std::int64_t row, std::int64_t whole) {
+  const auto stored = [&]<class T>(T) {
+    const T value = static_cast<T>(whole);
+    static_cast<T*>(whole_values_)[row] = value;
+    return value == whole;
+  };
+  switch (width_) {
+    case 1:
+      return stored(std::uint8_t{});
+    case 2:
+      return stored(std::uint16_t{});
+    case 4:
+      return stored(std::int32_t{});
+    default:
+      return stored(std::int64_t{});
+  }
+}
+
+std::int64_t TextColumn::whole_at(std::int64_t row) const {
+  switch (width_) {
+    case 1:
+      return static_cast<const std::uint8_t*>(whole_values_)[row];
+    case 2:
+      return static_cast<const std::uint16_t*>(whole_values_)[row];
+    case 4:
+      return static_cast<const std::int32_t*>(whole_values_)[row];
+    default:
+      return static_cast<const std::int64_t*>(whole_values_)[row];
+  }
+}
+
+void TextColumn::widen(std::int64_t filled, int width) {
+  using enum base::DType;
+  TextColumn wide(*this);
+  wide.width_ = width;
+  wide.whole_ = new_column({rows_}, width == 1 ? u8 : width == 2 ? u16 : width == 4 ? i32 : i64);
+  wide.whole_values_ = wide.whole_.data();
+  for (std::int64_t i = 0; i < filled; ++i) wide.store(i, whole_at(i));
+  *this = std::move(wide);
 }
 
 void TextColumn::become_real(std::int64_t filled) {
   real_ = new_column({rows_}, base::DType::f64);
   real_values_ = real_.data<double>();
   for (std::int64_t i = 0; i < filled; ++i) {
-    const std::uint64_t word = whole_values_[i];
+    const std::int64_t whole = whole_at(i);
     real_values_[i] = mode_ == Mode::unsigned_whole
-                          ? static_cast<double>(word)
-                          : static_cast<double>(static_cast<std::int64_t>(word));
+                          ? static_cast<double>(static_cast<std::uint64_t>(whole))
+                          : static_cast<double>(whole);
   }
   whole_ = {};
   mode_ = Mode::real;
@@ -149,7 +189,11 @@ void TextColumn::put_whole(std::int64_t row, const Number& number, const char* b
   if (number.is_integer && (mode_ == Mode::whole || number.integer >= 0)) {
     low_ = row == 0 ? number.integer : std::min(low_, number.integer);
     high_ = row == 0 ? number.integer : std::max(high_, number.integer);
-    whole_values_[row] = static_cast<std::uint64_t>(number.integer);
+    if (store(row, number.integer)) return;
+    const bool is_small = low_ >= std::numeric_limits<std::int32_t>::min() &&
+                          high_ <= std::numeric_limits<std::int32_t>::max();
+    widen(row, low_ >= 0 && high_ <= 65535 ? 2 : is_small ? 4 : 8);
+    store(row, number.integer);
     return;
   }
   std::uint64_t word = 0;
@@ -157,8 +201,9 @@ void TextColumn::put_whole(std::int64_t row, const Number& number, const char* b
   if (!number.is_integer && result.ec == std::errc() && result.ptr == end &&
       (row == 0 || low_ >= 0)) {
     if (row == 0) low_ = std::numeric_limits<std::int64_t>::max();
+    if (width_ != 8) widen(row, 8);
     mode_ = Mode::unsigned_whole;
-    whole_values_[row] = word;
+    store(row, static_cast<std::int64_t>(word));
     return;
   }
   become_real(row);
@@ -166,20 +211,24 @@ void TextColumn::put_whole(std::int64_t row, const Number& number, const char* b
 }
 
 base::Tensor TextColumn::take(bool is_colour) {
+  using enum base::DType;
   if (mode_ == Mode::real) return std::move(real_);
-  const auto narrowed = [&]<class T>(T) {
-    base::Tensor result = new_column({rows_}, base::dtype_v<T>);
-    T* const values = result.data<T>();
-    for (std::int64_t i = 0; i < rows_; ++i) values[i] = static_cast<T>(whole_values_[i]);
-    whole_ = {};
-    return result;
-  };
-  if (mode_ == Mode::unsigned_whole) return narrowed(std::uint64_t{});
-  if (is_colour && fits(0, 255)) return narrowed(std::uint8_t{});
-  if (is_colour && fits(0, 65535)) return narrowed(std::uint16_t{});
-  if (fits(std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()))
-    return narrowed(std::int32_t{});
-  return narrowed(std::int64_t{});
+  const base::DType type = mode_ == Mode::unsigned_whole ? u64
+                           : width_ == 8                 ? i64
+                           : width_ == 4 || !is_colour   ? i32
+                           : width_ == 2                 ? u16
+                                                         : u8;
+  if (type == whole_.dtype()) return std::move(whole_);
+  base::Tensor result = new_column({rows_}, type);
+  if (type == u64) {
+    auto* const values = result.data<std::uint64_t>();
+    for (std::int64_t i = 0; i < rows_; ++i) values[i] = static_cast<std::uint64_t>(whole_at(i));
+  } else {
+    auto* const values = result.data<std::int32_t>();
+    for (std::int64_t i = 0; i < rows_; ++i) values[i] = static_cast<std::int32_t>(whole_at(i));
+  }
+  whole_ = {};
+  return result;
 }
 
 TextTable::TextTable(std::int64_t rows, const TextStyle& style, std::vector<bool> is_real,

@@ -50,6 +50,9 @@ class TextColumn {
  private:
   enum class Mode { whole, unsigned_whole, real };
   void put_whole(std::int64_t row, const Number& number, const char* begin, const char* end);
+  bool store(std::int64_t row, std::int64_t whole);  // false: too large for its width
+  void widen(std::int64_t filled, int width);
+  std::int64_t whole_at(std::int64_t row) const;
   void become_real(std::int64_t filled);
 
   Mode mode_;
@@ -57,8 +60,11 @@ class TextColumn {
   base::Tensor real_;
   double* real_values_ =
       nullptr;  // of real_; asking the tensor for every value costs more than parsing it
+  // Whole numbers take the bytes that the largest so far needs: 1 and 2 without a sign, 4 and 8
+  // with one (8 hold uint64 where the mode says so).
   base::Tensor whole_;
-  std::uint64_t* whole_values_ = nullptr;  // of whole_
+  void* whole_values_ = nullptr;  // of whole_
+  int width_ = 1;
 };
 
 // Parses rows into columns. Cells of columns that are skipped may hold anything.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "gemm_core/base/parallel.hpp"
 #include "io/format.hpp"
@@ -270,6 +271,43 @@ TEST(Las, KeepsElementsTextsAndTheUnitOfAngles) {
   add_random(cloud, "four", f32, 12, random, Values::ordinary, 4);
   EXPECT_TRUE(says(io::write(folder / "a.las", cloud), "field four: its 4 elements"));
   EXPECT_NE(io::read(folder / "a.las").find("four_3"), nullptr);
+}
+
+// Whole numbers take the bytes that the largest so far needs: what a late row changes must not
+// change the rows before it.
+TEST(TextColumns, KeepWhatTheyHoldWhenALateRowNeedsMoreRoom) {
+  const TemporaryFolder folder;
+  const struct {
+    const char *early, *late;
+    base::DType type;
+  } kCases[] = {{"255", "256", i32},       {"65535", "65536", i32},
+                {"200", "-1", i32},        {"2147483647", "2147483648", i64},
+                {"7", "-2147483649", i64}, {"3", "18446744073709551615", u64},
+                {"300", "0.5", f64},       {"18446744073709551615", "-1", f64}};
+  for (const auto& one : kCases) {
+    std::ofstream out(folder / "a.csv");
+    out << "x,y,z,q\n";
+    for (int i = 0; i < 100; ++i) out << i << ",0,0," << one.early << '\n';
+    out << "1,2,3," << one.late << '\n';
+    out.close();
+    const io::Cloud cloud = io::read(folder / "a.csv");
+    const io::Column& column = cloud.get("q");
+    EXPECT_EQ(column.field.type, one.type) << one.late;
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(column.at(i), std::stod(one.early)) << one.late;
+    EXPECT_EQ(column.at(100), std::stod(one.late));
+  }
+}
+
+TEST(TextColumns, OfColoursTakeTheBytesOfTheLargest) {
+  const TemporaryFolder folder;
+  for (const auto& [largest, type] : {std::pair{"255", u8}, {"256", u16}, {"65536", i32}}) {
+    std::ofstream(folder / "a.csv") << "x,y,z,r,g,b\n1,2,3,0,7," << largest << "\n4,5,6,1,2,9\n";
+    const io::Cloud cloud = io::read(folder / "a.csv");
+    EXPECT_EQ(cloud.get("r").field.type, u8);
+    EXPECT_EQ(cloud.get("b").field.type, type) << largest;
+    EXPECT_EQ(cloud.get("b").at(0), std::stod(largest));
+    EXPECT_EQ(cloud.get("b").at(1), 9);
+  }
 }
 
 }  // namespace

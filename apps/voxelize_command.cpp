@@ -138,8 +138,12 @@ void print_entry(const Json& entry) {
 int voxelize_files(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   const bool as_json = arguments.has("json");
-  const BatchThreads threads = batch_threads(
-      base::current_threads(), static_cast<int>(integer_option(arguments, "jobs", 0, 1, 256)));
+  // Results are written by one at a time for the most part (HDF5's lock), which is done with four
+  // files while four are voxelised, each by the threads that are left.
+  constexpr int kMostJobs = 4;
+  const int cores = base::current_threads(), usual = std::min(kMostJobs, batch_threads(cores).jobs);
+  const BatchThreads threads =
+      batch_threads(cores, static_cast<int>(integer_option(arguments, "jobs", usual, 1, 256)));
   const auto voxelizer = sparseconv::make_voxelizer(settings.voxelize, settings.device);
   Places places = places_of(arguments);
   FileBatch batch({.command = "voxelize",
@@ -206,7 +210,7 @@ Command voxelize_command() {
   add("device", value<std::string>(), "cpu, cuda or cuda:N; the voxels are the same (cpu)");
   add("labels", "also a label a voxel: the most frequent of its points, ties to the lowest");
   add("resume", "skip files of a folder that an earlier call has done in the same way");
-  add("jobs", value<std::string>(), "files voxelised at a time (three for four cores)");
+  add("jobs", value<std::string>(), "files voxelised at a time (three for four cores, at most 4)");
   add("json", "one JSON document on stdout");
   add_read_options(command);
   add_sweep_options(command);

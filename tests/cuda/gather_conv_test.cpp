@@ -1,7 +1,6 @@
 // The convolution kernels against a plain loop in double.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 
 #include "tests/cuda/conv_case.hpp"
@@ -259,16 +258,6 @@ TEST(SimtGatherConv, StoresAndAddsEightBits) {
                           .factor = 2},
                          map);
   }
-}
-
-TEST(E4m3Scale, IsTheSmallestPowerOfTwoThatFits) {
-  using gemm_core::cuda::e4m3_scale;
-  EXPECT_EQ(e4m3_scale(448), 1);
-  EXPECT_EQ(e4m3_scale(449), 2);
-  EXPECT_EQ(e4m3_scale(224), 0.5f);
-  EXPECT_EQ(e4m3_scale(7), 0.015625f);
-  EXPECT_EQ(e4m3_scale(0), 1);
-  EXPECT_EQ(e4m3_scale(std::numeric_limits<float>::infinity()), 1);
 }
 
 TEST(Sm90GatherConv, StridedInverseAndPointwiseMaps) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "gemm_core/device/cuda/gather/gather_conv.hpp"
 #include "sparseconv/cuda/narrow_check.hpp"
 #include "sparseconv/cuda/narrow_plan.hpp"
 #include "sparseconv/cuda/shortcut_plan.hpp"
@@ -177,6 +179,16 @@ TEST(NarrowCheck, RefusesWhatIsFarOff) {
                base::Error);
   const FrameOutput nothing = frame({0, 0, 0}, {kNoClass, kNoClass, kNoClass, kNoClass});
   EXPECT_NO_THROW(cuda::check_narrow(nothing, frame({1, 2, 3}, {0, 0, 0, 0}), "int8"));
+}
+
+TEST(E4m3Scale, IsTheSmallestPowerOfTwoThatFits) {
+  using gemm_core::cuda::e4m3_scale;
+  EXPECT_EQ(e4m3_scale(448), 1);
+  EXPECT_EQ(e4m3_scale(449), 2);
+  EXPECT_EQ(e4m3_scale(224), 0.5f);
+  EXPECT_EQ(e4m3_scale(7), 0.015625f);
+  EXPECT_EQ(e4m3_scale(0), 1);
+  EXPECT_EQ(e4m3_scale(std::numeric_limits<float>::infinity()), 1);
 }
 
 }  // namespace

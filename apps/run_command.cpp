@@ -76,6 +76,40 @@ Json timing_json(const sparseconv::RunTiming& timing) {
           {"total_ms", timing.total}};
 }
 
+// Largest parts over the files of a batch: what the process must have had room for.
+struct MemoryParts {
+  std::int64_t start = resident_bytes();  // before the model was loaded
+  sparseconv::RunMemory largest;
+
+  void note(const sparseconv::RunMemory& run) {
+    largest.weights = std::max(largest.weights, run.weights);
+    largest.maps = std::max(largest.maps, run.maps);
+    largest.activations = std::max(largest.activations, run.activations);
+    largest.largest_two_tensors = std::max(largest.largest_two_tensors, run.largest_two_tensors);
+    largest.device = std::max(largest.device, run.device);
+  }
+  Json json() const {
+    return {{"peak", peak_resident_bytes()},
+            {"start", start},
+            {"weights", largest.weights},
+            {"maps", largest.maps},
+            {"activations", largest.activations},
+            {"largest_two_tensors", largest.largest_two_tensors},
+            {"device", largest.device}};
+  }
+  std::string text() const {
+    std::string lines;
+    const Json parts = json();
+    for (const auto& [part, bytes] : parts.items()) {
+      char line[80];
+      std::snprintf(line, sizeof line, "memory: %-20s %10.1f MiB\n", part.c_str(),
+                    bytes.get<double>() / (1 << 20));
+      lines += line;
+    }
+    return lines;
+  }
+};
+
 // What goes on while the model is read: its digest, and the start of GPUs.
 struct Beside {
   std::future<std::string> digest;
@@ -117,21 +151,31 @@ class Runner {
   }
 
   int run() {
-    // A GPU takes several batches at once: copies of one go on beside the network of another.
-    const bool runs_ahead = !sparseconv::parse_devices(settings_.engine.device)[0].is_cpu();
-    const std::size_t together = runs_ahead ? settings_.batch : 1, files = batch_->todo().size();
-    OrderedLoader<std::vector<Work>> loader((files + together - 1) / together, settings_.jobs,
-                                            [this, runs_ahead, together, files](std::size_t i) {
-                                              std::vector<Work> group;
-                                              for (std::size_t f = i * together;
-                                                   f < std::min(files, (i + 1) * together); ++f)
-                                                group.push_back(read(batch_->todo()[f]));
-                                              if (runs_ahead) run_group(group);
-                                              return group;
-                                            });
+    // A GPU takes several frames at once: copies of one go on beside the network of another.
+    const bool runs_ahead =
+        !sparseconv::parse_devices(settings_.engine.device)[0].is_cpu() && settings_.batch == 1;
+    OrderedLoader<Work> loader(
+        batch_->todo().size(), settings_.jobs, [this, runs_ahead](std::size_t i) {
+          Work work;
+          const std::size_t file = batch_->todo()[i];
+          work.input = std::make_shared<RunInput>(read_input(batch_->input(file), reader_));
+          if (runs_ahead) work.written = write(file, *work.input, run_one(*work.input));
+          return work;
+        });
     while (auto loaded = batch_->is_stopped() ? std::nullopt : loader.next()) {
-      ENSURE(loaded->value, loaded->error);
-      for (Work& work : *loaded->value) take(std::move(work));
+      const std::size_t file = batch_->todo()[loaded->index];
+      if (!loaded->value) {
+        flush();
+        batch_->fail(file, loaded->error);
+        continue;
+      }
+      if (loaded->value->written) {
+        note({file, loaded->value->input}, std::move(*loaded->value->written));
+        continue;
+      }
+      waiting_.push_back({file, loaded->value->input});
+      const bool is_alone = waiting_.back().input->voxels.has_value();
+      if (is_alone || waiting_.size() == settings_.batch) flush();
     }
     flush();
     const int status = batch_->close(settings_.as_json, {{"memory", memory_.json()}});
@@ -151,68 +195,11 @@ class Runner {
     sparseconv::RunMemory memory;
     std::exception_ptr error;
   };
-  // A file that was read, and run and written where the device takes several frames at once; or
-  // what went wrong.
+  // A file that was read, and run and written where the device takes several frames at once.
   struct Work {
-    std::size_t file = 0;
     std::shared_ptr<RunInput> input;
     std::optional<Written> written;
-    std::string error;
   };
-
-  Work read(std::size_t file) {
-    Work work{.file = file};
-    try {
-      work.input = std::make_shared<RunInput>(read_input(batch_->input(file), reader_));
-    } catch (...) {
-      work.error = current_error();
-    }
-    return work;
-  }
-
-  // The clouds of a group as one batch. Where the batch fails its files are run alone, so that each
-  // failure is named and costs only its file; so are voxel files.
-  void run_group(std::vector<Work>& group) {
-    std::vector<const io::Cloud*> clouds;
-    std::vector<Work*> of_clouds;
-    for (Work& work : group) {
-      if (work.input == nullptr || !work.input->cloud) continue;
-      clouds.push_back(&work.input->computed());
-      of_clouds.push_back(&work);
-    }
-    if (clouds.size() > 1) {
-      try {
-        std::vector<Result> results = engine_.run(clouds);
-        for (std::size_t i = 0; i < results.size(); ++i) {
-          Work& work = *of_clouds[i];
-          work.written = write(work.file, *work.input, std::move(results[i]));
-        }
-      } catch (const std::exception&) {
-        // Said again, by the file that is to blame.
-      }
-    }
-    for (Work& work : group) {
-      if (work.input == nullptr || work.written) continue;
-      try {
-        work.written = write(work.file, *work.input, run_one(*work.input));
-      } catch (...) {
-        work.error = current_error();
-      }
-    }
-  }
-
-  void take(Work&& work) {
-    if (!work.error.empty()) {
-      flush();
-      batch_->fail(work.file, work.error);
-    } else if (work.written) {
-      note({work.file, work.input}, std::move(*work.written));
-    } else {
-      waiting_.push_back({work.file, work.input});
-      const bool is_alone = waiting_.back().input->voxels.has_value();
-      if (is_alone || waiting_.size() == settings_.batch) flush();
-    }
-  }
 
   sparseconv::EngineOptions engine_options() const {
     sparseconv::EngineOptions options = settings_.engine;

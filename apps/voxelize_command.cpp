@@ -138,8 +138,8 @@ void print_entry(const Json& entry) {
 int voxelize_files(const Arguments& arguments) {
   const Settings settings = settings_of(arguments);
   const bool as_json = arguments.has("json");
-  // Results are written by one at a time for the most part (HDF5's lock), which is done with four
-  // files while four are voxelised, each by the threads that are left.
+  // More were no sooner done, writers being the slower ones then (docs/performance.md); each of the
+  // four takes a share of the threads.
   constexpr int kMostJobs = 4;
   const int cores = base::current_threads(), usual = std::min(kMostJobs, batch_threads(cores).jobs);
   const BatchThreads threads =

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 
 namespace apps {
@@ -21,36 +20,6 @@ std::int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-}
-
-void MemoryParts::note(const sparseconv::RunMemory& run) {
-  largest.weights = std::max(largest.weights, run.weights);
-  largest.maps = std::max(largest.maps, run.maps);
-  largest.activations = std::max(largest.activations, run.activations);
-  largest.largest_two_tensors = std::max(largest.largest_two_tensors, run.largest_two_tensors);
-  largest.device = std::max(largest.device, run.device);
-}
-
-Json MemoryParts::json() const {
-  return {{"peak", peak_resident_bytes()},
-          {"start", start},
-          {"weights", largest.weights},
-          {"maps", largest.maps},
-          {"activations", largest.activations},
-          {"largest_two_tensors", largest.largest_two_tensors},
-          {"device", largest.device}};
-}
-
-std::string MemoryParts::text() const {
-  std::string lines;
-  const Json parts = json();
-  for (const auto& [part, bytes] : parts.items()) {
-    char line[80];
-    std::snprintf(line, sizeof line, "memory: %-20s %10.1f MiB\n", part.c_str(),
-                  bytes.get<double>() / (1 << 20));
-    lines += line;
-  }
-  return lines;
 }
 
 }  // namespace apps

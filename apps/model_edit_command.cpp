@@ -21,13 +21,19 @@ int edit_model(const Arguments& arguments) {
   ENSURE_USAGE(share >= 0 && share <= 1, "--share: ", share, " is not in [0, 1]");
   ENSURE_USAGE(!other.empty() || !arguments.has("share"), "--share needs --mix");
   BatchReport report("model edit");
+  std::string file = input;  // that an error is about
   try {
     sparseconv::Model model = sparseconv::load_model(input);
-    if (!other.empty()) mix_weights(model, sparseconv::load_model(other), share);
+    if (!other.empty()) {
+      file = other;
+      mix_weights(model, sparseconv::load_model(other), share);
+      file = input;
+    }
     if (!features.empty()) set_features(model, features);
+    file = output;
     sparseconv::save_model(output, model, weights == "fp16" ? base::DType::f16 : base::DType::f32);
   } catch (...) {
-    report.failed(input, current_error());
+    report.failed(file, current_error());
     return report.close();
   }
   if (arguments.has("json")) {

@@ -144,7 +144,10 @@ TEST(ModelEdit, MixesTwoTrainingsOfOneNetworkByShares) {
   std::filesystem::remove(folder / "m.h5");
   const ProgramRun differs = mix("other.h5", {});
   EXPECT_EQ(differs.exit_code, 1);
-  EXPECT_TRUE(contains(differs.err, "can be mixed only where")) << differs.err;
+  EXPECT_TRUE(contains(differs.err, "other.h5: two networks can be mixed only where"))
+      << differs.err;
+  const ProgramRun none = mix("none.h5", {});  // errors name the file that they are about
+  EXPECT_TRUE(contains(none.err, "none.h5: cannot open")) << none.err;
   EXPECT_EQ(mix("b.h5", {"--share", "1.5"}).exit_code, 2);
   EXPECT_EQ(
       run_cli({"model", "edit", folder.text("a.h5"), "--share", "0.5", "-o", folder.text("m.h5")})

@@ -4,6 +4,7 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <cub/device/device_scan.cuh>
+#include <type_traits>
 
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/base/cuda/resources.hpp"
@@ -11,6 +12,7 @@
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
 #include "sparseconv/cuda/maps/mark_blocks.cuh"
 #include "sparseconv/cuda/maps/radix_sort.cuh"
+#include "sparseconv/cuda/maps/scan_levels.cuh"
 
 namespace sparseconv::cuda {
 
@@ -146,6 +148,14 @@ class DeviceRunner {
   // Inclusive sums.
   template <class Counts, class Sum>
   void scan(const Counts& counts, Sum* sums, std::int32_t items) {
+    if constexpr (std::is_same_v<Counts, CountLevels>) {
+      if (items <= kMostScannedWords) {
+        if (scratch_.is_dry || items == 0) return;
+        base::cuda::launch(scan_levels<>, {.block = dim3(kScanThreads), .overlap = true}, stream_,
+                           counts.pyramid.bits, sums, items);
+        return;
+      }
+    }
     const auto values =
         thrust::make_transform_iterator(thrust::make_counting_iterator(std::int32_t{0}), counts);
     scratch_([&](void* at, std::size_t& bytes) {

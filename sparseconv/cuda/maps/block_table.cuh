@@ -28,6 +28,14 @@ struct alignas(32) BlockEntry {
   std::int32_t unused[3];
 };
 
+// Where a look-up goes on from a slot of something else. Far away: beside a home stand homes of the
+// same group, and chains through them were up to 13 slots long where 8 % of all are in use. Odd, so
+// that it comes to all of the slots, a power of two.
+SPARSECONV_DEVICE inline std::int32_t next_slot(std::int32_t slot, std::int32_t slots) {
+  return static_cast<std::int32_t>((static_cast<std::uint32_t>(slot) + 0x9e3779b1u) &
+                                   static_cast<std::uint32_t>(slots - 1));
+}
+
 struct BlockTable {
   BlockEntry* entries = nullptr;
   std::int32_t slots = 0;  // power of two, at least 16
@@ -47,7 +55,7 @@ struct BlockTable {
       const Key before = compare_and_swap(&entries[slot].head.id, kFreeSlot, id);
       if (before == kFreeSlot && list != nullptr) list[next_number(used)] = slot;
       if (before == kFreeSlot || before == id) return slot;
-      slot = (slot + 1) & (slots - 1);
+      slot = next_slot(slot, slots);
     }
     return -1;
   }
@@ -58,7 +66,7 @@ struct BlockTable {
     for (std::int32_t probe = 0; probe < slots; ++probe) {
       if (head.id == id) return {head.mask, first, 0};
       if (head.id == kFreeSlot) break;
-      slot = (slot + 1) & (slots - 1);
+      slot = next_slot(slot, slots);
       head = entries[slot].head;
       first = entries[slot].first;
     }
@@ -67,7 +75,7 @@ struct BlockTable {
   // Slot of a block that is there.
   SPARSECONV_DEVICE std::int32_t slot_of(Key id) const {
     std::int32_t slot = home(id);
-    while (entries[slot].head.id != id) slot = (slot + 1) & (slots - 1);
+    while (entries[slot].head.id != id) slot = next_slot(slot, slots);
     return slot;
   }
   SPARSECONV_DEVICE BlockCells find(Key id) const {

@@ -54,7 +54,7 @@ struct FillGlobal {
 // whether it is the first below a row of a level; one scan over the words of bits numbers the rows
 // of all levels.
 inline constexpr int kMaxHalvings = 4;
-struct LevelRows {
+struct alignas(16) LevelRows {
   std::int32_t row[kMaxHalvings];
   friend SPARSECONV_DEVICE LevelRows operator+(const LevelRows& a, const LevelRows& b) {
     LevelRows sum{};
@@ -62,7 +62,7 @@ struct LevelRows {
     return sum;
   }
 };
-struct LevelBits {
+struct alignas(16) LevelBits {
   std::uint32_t word[kMaxHalvings];  // of kWarp rows
 };
 
@@ -153,6 +153,7 @@ struct BuildPyramid {
 
 // Table of sets whose keys are sorted: the first key of each block inserts it.
 struct InsertBlocks {
+  static constexpr int kBlocksPerMultiprocessor = 8;
   JobList<CoordinateView> sets;
   SPARSECONV_DEVICE std::int32_t jobs() const { return sets.count; }
   std::int32_t capacity(int job) const { return sets[job].capacity; }

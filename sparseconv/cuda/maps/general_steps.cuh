@@ -36,12 +36,12 @@ struct GroupTable {
         listed_ids[number] = id;
       }
       if (before == kFreeSlot || before == id) return slot;
-      slot = (slot + 1) & (slots - 1);
+      slot = next_slot(slot, slots);
     }
   }
   SPARSECONV_DEVICE std::int32_t find(Key id) const {
     std::int32_t slot = static_cast<std::int32_t>(detail::home_slot(id, shift));
-    while (ids[slot] != id) slot = (slot + 1) & (slots - 1);
+    while (ids[slot] != id) slot = next_slot(slot, slots);
     return slot;
   }
   SPARSECONV_DEVICE void note_cells(std::int32_t slot, int block,

@@ -68,8 +68,24 @@ class WindowFinder {
       }
     }
     const Key batch = key >> (3 * kAxisBits) << (3 * kAxisBits - kBlockBits);
-    fetch_layer(batch | edge[2].near, edge, edge[2].has_near, 0);
-    fetch_layer(batch | edge[2].far, edge, edge[2].has_far, 8);
+    const Key layer[2] = {batch | edge[2].near, batch | edge[2].far};
+    std::uint32_t elsewhere = fetch_layer(layer[0], edge, edge[2].has_near, 0);
+    elsewhere |= fetch_layer(layer[1], edge, edge[2].has_far, 8) << 4;
+    // Blocks whose homes hold others, of all eight: a thread follows its own, one access a time, so
+    // that a warp waits for the thread that has most to follow and not for one a block.
+    std::int32_t slot = -1, probes = 0;
+    while (elsewhere != 0) {
+      const int b = lowest_bit(elsewhere);
+      const Key id = id_of(b < 4 ? layer[0] : layer[1], edge, b);
+      slot = next_slot(slot < 0 ? input_.table.home(id) : slot, input_.table.slots);
+      const BlockEntry& entry = input_.table.entries[slot];
+      const BlockHead head = entry.head;
+      if (head.id == id) keep(2 * b, head.mask, entry.first);
+      if (head.id != id && head.id != kFreeSlot && ++probes < input_.table.slots) continue;
+      elsewhere &= elsewhere - 1;
+      slot = -1;
+      probes = 0;
+    }
   }
   SPARSECONV_DEVICE std::int32_t operator()(int tap) const {
     const int x = tap / 9, y = tap / 3 % 3, z = tap % 3;
@@ -94,31 +110,40 @@ class WindowFinder {
     const std::int64_t begin = cell + kAxisBias;
     return static_cast<std::int32_t>(begin < kLow ? kLow : begin > kHigh ? kHigh : begin);
   }
-  SPARSECONV_DEVICE void fetch_layer(Key id, const Edge (&edge)[3], bool is_there, int word) const {
+  SPARSECONV_DEVICE static Key id_of(Key layer, const Edge (&edge)[3], int b) {
+    return layer | ((b & 1) != 0 ? edge[0].far : edge[0].near) |
+           ((b & 2) != 0 ? edge[1].far : edge[1].near);
+  }
+  SPARSECONV_DEVICE void keep(int word, std::uint64_t mask, std::int32_t first) const {
+    const auto low = static_cast<std::uint32_t>(mask),
+               high = static_cast<std::uint32_t>(mask >> 32);
+    context_.word(word) = {low, first};
+    context_.word(word + 1) = {high, first + bit_count(low)};
+  }
+  // Keeps four blocks where they are in their homes; which of them may be elsewhere.
+  SPARSECONV_DEVICE std::uint32_t fetch_layer(Key layer, const Edge (&edge)[3], bool is_there,
+                                              int word) const {
     BlockHead head[4];
-    std::int32_t first[4], slot[4];
-    Key ids[4];
+    std::int32_t first[4];
     SPARSECONV_UNROLL
     for (int b = 0; b < 4; ++b) {
-      const bool is_far_x = (b & 1) != 0, is_far_y = (b & 2) != 0;
-      ids[b] =
-          id | (is_far_x ? edge[0].far : edge[0].near) | (is_far_y ? edge[1].far : edge[1].near);
-      const bool is_asked = is_there && (is_far_x ? edge[0].has_far : edge[0].has_near) &&
-                            (is_far_y ? edge[1].has_far : edge[1].has_near);
-      slot[b] = is_asked ? input_.table.home(ids[b]) : -1;
+      const bool is_asked = is_there && ((b & 1) != 0 ? edge[0].has_far : edge[0].has_near) &&
+                            ((b & 2) != 0 ? edge[1].has_far : edge[1].has_near);
+      head[b] = {kFreeSlot, 0};
+      first[b] = 0;
       if (!is_asked) continue;
-      head[b] = input_.table.entries[slot[b]].head;
-      first[b] = input_.table.entries[slot[b]].first;
+      const BlockEntry& entry = input_.table.entries[input_.table.home(id_of(layer, edge, b))];
+      head[b] = entry.head;
+      first[b] = entry.first;
     }
+    std::uint32_t elsewhere = 0;
     SPARSECONV_UNROLL
     for (int b = 0; b < 4; ++b) {
-      BlockCells block{0, 0, 0};
-      if (slot[b] >= 0) block = input_.table.resolve(ids[b], slot[b], head[b], first[b]);
-      const auto low = static_cast<std::uint32_t>(block.mask),
-                 high = static_cast<std::uint32_t>(block.mask >> 32);
-      context_.word(word + 2 * b) = {low, block.first};
-      context_.word(word + 2 * b + 1) = {high, block.first + bit_count(low)};
+      const bool is_it = head[b].id == id_of(layer, edge, b);
+      if (!is_it && head[b].id != kFreeSlot) elsewhere |= 1u << b;
+      keep(word + 2 * b, is_it ? head[b].mask : 0, first[b]);
     }
+    return elsewhere;
   }
 
   CoordinateView input_;

@@ -27,6 +27,7 @@ set(GEMM_CORE_SOURCES
   device/gemm.cpp
   device/gemm_checks.cpp
   device/gemm_config.cpp
+  device/gemm_side_checks.cpp
   device/machine.cpp
   device/reduction.cpp
   device/sparse_gemm.cpp

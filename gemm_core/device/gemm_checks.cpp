@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
+#include <string>
 
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
@@ -143,71 +143,6 @@ GemmStatus check_types(const GemmArguments& g) {
   return fits ? GemmStatus{} : refuse_types(g);
 }
 
-GemmStatus check_groups(const char* operand, const char* what, const GroupedValues& v,
-                        const GemmArguments& g) {
-  if (v.data == nullptr) return {};
-  if (!computes_in_f32(g.compute)) {
-    return refuse(Code::unsupported, "operand ", operand, " has ", what, "s, which ",
-                  base::name(g.compute), " products do not take");
-  }
-  if (!is_narrow_float(v.dtype)) {
-    return refuse(Code::unsupported, what, " of operand ", operand, ": element type ",
-                  base::name(v.dtype), " is none of float32, float16, bfloat16");
-  }
-  if (v.row_group < 1 || v.column_group < 1) {
-    return refuse(Code::invalid_extent, what, " of operand ", operand, ": groups of ", v.row_group,
-                  " x ", v.column_group, ", expected at least 1");
-  }
-  return {};
-}
-
-// Lists for `count` rows or columns of an operand; those that are written hold each index once.
-GemmStatus check_list(const char* operand, const char* side, const GatherList& list,
-                      std::int64_t count, bool is_written) {
-  if (!list.indices) return {};
-  if (list.indices.dtype != DType::i32 && list.indices.dtype != DType::i64) {
-    return refuse(Code::unsupported, side, " indices of operand ", operand, ": element type ",
-                  base::name(list.indices.dtype), " is neither int32 nor int64");
-  }
-  if (list.limit < 0) {
-    return refuse(Code::invalid_extent, side, " indices of operand ", operand, ": limit ",
-                  list.limit, " is negative");
-  }
-  std::vector<bool> seen(is_written ? static_cast<std::size_t>(list.limit) : 0);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t index = list.indices[i];
-    if (index >= list.limit || (is_written && index < 0)) {
-      return refuse(Code::bad_index, side, " index ", i, " of operand ", operand, " is ", index,
-                    ", expected ", is_written ? "0" : "less than 0 (a hole)", " to ",
-                    list.limit - 1);
-    }
-    if (!is_written) continue;
-    if (seen[static_cast<std::size_t>(index)]) {
-      return refuse(Code::bad_index, side, " index ", i, " of operand ", operand, " is ", index,
-                    " once more");
-    }
-    seen[static_cast<std::size_t>(index)] = true;
-  }
-  return {};
-}
-
-GemmStatus check_lists(const GemmArguments& g) {
-  const struct {
-    const char* operand;
-    const char* side;
-    const GatherList& list;
-    std::int64_t count;
-    bool is_written;
-  } lists[] = {{"A", "row", g.a.rows, g.m, false}, {"A", "column", g.a.columns, g.k, false},
-               {"B", "row", g.b.rows, g.k, false}, {"B", "column", g.b.columns, g.n, false},
-               {"C", "row", g.c.rows, g.m, false}, {"C", "column", g.c.columns, g.n, false},
-               {"D", "row", g.d.rows, g.m, true},  {"D", "column", g.d.columns, g.n, true}};
-  for (const auto& l : lists) {
-    if (auto s = check_list(l.operand, l.side, l.list, l.count, l.is_written); !s.ok()) return s;
-  }
-  return {};
-}
-
 // What a single operand says about its elements beyond type and strides.
 GemmStatus check_access(const GemmArguments& g) {
   const struct {
@@ -215,8 +150,6 @@ GemmStatus check_access(const GemmArguments& g) {
     const GemmOperand& operand;
   } operands[] = {{"A", g.a}, {"B", g.b}, {"C", g.c}};
   for (const auto& [name, o] : operands) {
-    if (auto s = check_groups(name, "scale", o.scale, g); !s.ok()) return s;
-    if (auto s = check_groups(name, "zero point", o.zero, g); !s.ok()) return s;
     if (o.metadata && o.data != g.a.data)
       return refuse(Code::unsupported, "operand ", name,
                     " has metadata: only A may be structured sparse");
@@ -235,7 +168,7 @@ GemmStatus check_access(const GemmArguments& g) {
   if (g.a.metadata && !computes_in_f32(g.compute))
     return refuse(Code::unsupported, "structured sparse A is not supported for ",
                   base::name(g.compute));
-  return check_lists(g);
+  return check_gemm_side_operands(g);
 }
 
 GemmStatus check_extents(const GemmArguments& g) {
@@ -281,19 +214,25 @@ GemmStatus check_output_strides(const GemmArguments& g) {
 // Whether the bytes of D and of another operand meet, from first to last over all batches; with an
 // array of pointers, batch by batch.
 template <class Operand>
-bool meets_d(const GemmArguments& g, const Operand& o, std::int64_t rows, std::int64_t columns) {
+bool meets_d(const GemmArguments& g, const Operand& o, const Extent& e) {
   const auto address = [](const auto& operand, std::int64_t l) {
     return reinterpret_cast<std::intptr_t>(operand.pointers ? operand.pointers[l] : operand.data);
   };
-  Extent d, e;
+  Extent d;
   extent_of(g.d, axes_of(g.d, g.m, g.n, g.batch), d);
-  extent_of(o, axes_of(o, rows, columns, g.batch), e);
   const std::int64_t pairs = g.d.pointers || o.pointers ? g.batch : 1;
   for (std::int64_t l = 0; l < pairs; ++l) {
     const std::intptr_t x = address(g.d, l), y = address(o, l);
     if (x + d.low < y + e.high && y + e.low < x + d.high) return true;
   }
   return false;
+}
+
+template <class Operand>
+bool meets_d(const GemmArguments& g, const Operand& o, std::int64_t rows, std::int64_t columns) {
+  Extent e;
+  extent_of(o, axes_of(o, rows, columns, g.batch), e);
+  return meets_d(g, o, e);
 }
 
 bool is_updated_in_place(const GemmArguments& g) {
@@ -325,16 +264,92 @@ GemmStatus check_overlap(const GemmArguments& g) {
   return {};
 }
 
-GemmStatus check_schedule(const GemmArguments& g) {
-  if (g.schedule.splits < 1 || g.schedule.processors < 1 || g.schedule.processors > 4096) {
-    return refuse(Code::invalid_extent, "schedule: ", g.schedule.splits, " splits on ",
-                  g.schedule.processors,
-                  " processors, expected at least 1 of each and at most 4096 processors");
+// What D must not meet beside A, B and C, whose bytes are those of `axes` in `o`.
+GemmStatus check_side(const GemmArguments& g, const GemmOperand& o, const std::array<Axis, 3>& axes,
+                      const std::string& name) {
+  if (o.data == nullptr) return {};
+  if (std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.count <= 0; }))
+    return {};
+  Extent extent;
+  if (!extent_of(o, axes, extent))
+    return refuse(Code::invalid_extent, name, " with strides ", o.row_stride, ", ", o.column_stride,
+                  " spans more than 2^59 elements");
+  if (meets_d(g, o, extent)) return refuse(Code::overlap, "operand D overlaps ", name);
+  return {};
+}
+
+GemmStatus check_side_of(const GemmArguments& g, const char* operand, const GemmOperand& o,
+                         std::int64_t rows, std::int64_t columns) {
+  const struct {
+    const char* name;
+    const GroupedValues& values;
+  } groups[] = {{"scale", o.scale}, {"zero point", o.zero}};
+  for (const auto& [name, v] : groups) {
+    if (v.data == nullptr || rows == 0 || columns == 0) continue;
+    const std::array<Axis, 3> axes{Axis{(rows - 1) / v.row_group + 1, v.row_stride},
+                                   Axis{(columns - 1) / v.column_group + 1, v.column_stride},
+                                   Axis{1, 0}};
+    const GemmOperand matrix{v.data, v.dtype, v.row_stride, v.column_stride};
+    if (auto s = check_side(g, matrix, axes, base::concat(name, "s of operand ", operand)); !s.ok())
+      return s;
   }
-  if (g.tiling.tile_m < 0 || g.tiling.tile_n < 0 || g.tiling.tile_m > 4096 ||
-      g.tiling.tile_n > 65536) {
-    return refuse(Code::invalid_extent, "tiling: ", g.tiling.tile_m, " x ", g.tiling.tile_n,
-                  ", expected at most 4096 x 65536");
+  const struct {
+    const char* name;
+    const GatherList& list;
+    std::int64_t count;
+  } lists[] = {{"row", o.rows, rows}, {"column", o.columns, columns}};
+  for (const auto& [name, list, count] : lists) {
+    if (!list.indices) continue;
+    const GemmOperand row{list.indices.data, list.indices.dtype};
+    if (auto s = check_side(g, row, {Axis{1, 0}, Axis{count, 1}, Axis{1, 0}},
+                            base::concat(name, " indices of operand ", operand));
+        !s.ok())
+      return s;
+  }
+  return {};
+}
+
+// A residual may be D itself, element by element, where one batch reads and writes it.
+bool is_added_in_place(const GemmArguments& g, const base::ConstTensorView& aux) {
+  return g.batch == 1 && !g.d.pointers && !g.d.rows.indices && !g.d.columns.indices &&
+         aux.data == g.d.data && aux.dtype == g.d.dtype && aux.stride[0] == g.d.row_stride &&
+         aux.stride[1] == g.d.column_stride;
+}
+
+// D against lists, scales, zero points, metadata and what nodes read; check_epilogue() has passed.
+GemmStatus check_side_overlap(const GemmArguments& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return {};
+  if (auto s = check_side_of(g, "A", g.a, g.m, g.k); !s.ok()) return s;
+  if (auto s = check_side_of(g, "B", g.b, g.k, g.n); !s.ok()) return s;
+  if (has_c(g)) {
+    if (auto s = check_side_of(g, "C", g.c, g.m, g.n); !s.ok()) return s;
+  }
+  GemmOperand lists;
+  lists.rows = g.d.rows;
+  lists.columns = g.d.columns;
+  if (auto s = check_side_of(g, "D", lists, g.m, g.n); !s.ok()) return s;
+  const GemmOperand metadata{g.a.metadata, DType::u8, g.a.metadata_pitch};
+  if (auto s = check_side(g, metadata,
+                          {Axis{g.m, g.a.metadata_pitch}, Axis{(g.k + 7) / 8, 1}, Axis{1, 0}},
+                          "metadata of operand A");
+      !s.ok())
+    return s;
+  for (std::size_t i = 0; i < g.epilogue.nodes.size(); ++i) {
+    const EpilogueNode& node = g.epilogue.nodes[i];
+    const std::string name = base::concat("epilogue node ", i);
+    if (node.kind == EpilogueNode::Kind::scale_shift) {
+      for (const float* vector : {node.scale, node.shift}) {
+        const std::array<Axis, 3> axes{Axis{1, 0}, Axis{g.n, 1}, Axis{1, 0}};
+        if (auto s = check_side(g, {vector, DType::f32}, axes, name + " (scale_shift)"); !s.ok())
+          return s;
+      }
+    } else if (node.kind == EpilogueNode::Kind::add && !is_added_in_place(g, node.aux)) {
+      const std::int64_t pitch = node.aux.stride[0];
+      const std::array<Axis, 3> axes{Axis{g.m, pitch}, Axis{g.n, 1}, Axis{1, 0}};
+      if (auto s = check_side(g, {node.aux.data, node.aux.dtype, pitch}, axes, name + " (add)");
+          !s.ok())
+        return s;
+    }
   }
   return {};
 }
@@ -343,7 +358,7 @@ GemmStatus check_schedule(const GemmArguments& g) {
 
 GemmStatus check_gemm_types(const GemmArguments& g) {
   if (auto s = check_types(g); !s.ok()) return s;
-  return check_schedule(g);
+  return check_gemm_schedule(g);
 }
 
 GemmStatus check_gemm(const GemmArguments& g) {
@@ -376,7 +391,8 @@ GemmStatus check_gemm(const GemmArguments& g) {
   } catch (const base::Error& error) {
     return {Code::unsupported, error.what()};
   }
-  return {};
+  if (auto s = check_gemm_nodes(g); !s.ok()) return s;
+  return check_side_overlap(g);
 }
 
 }  // namespace gemm_core

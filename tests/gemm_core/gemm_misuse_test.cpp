@@ -77,6 +77,38 @@ TEST(Gemm, RefusesMisuseByNameAndLeavesTheOutputAlone) {
          g.beta = 1;
          g.c = {static_cast<float*>(g.d.data) + 1, DType::f32, g.d.row_stride};
        }},
+      {Code::overlap,
+       {"D overlaps epilogue node 0 (add)"},
+       [](auto& g) {
+         g.epilogue.add(
+             {static_cast<float*>(g.d.data) + 1, DType::f32, {}, {g.m, g.n}, {g.d.row_stride, 1}});
+       }},
+      {Code::overlap,
+       {"D overlaps epilogue node 0 (scale_shift)"},
+       [](auto& g) { g.epilogue.scale_shift(nullptr, static_cast<float*>(g.d.data)); }},
+      {Code::misaligned,
+       {"epilogue node 1 (scale_shift)", "4 bytes"},
+       [](auto& g) {
+         g.epilogue.activate(gemm_core::Activation::relu)
+             .scale_shift(reinterpret_cast<const float*>(static_cast<char*>(g.d.data) + 1),
+                          nullptr);
+       }},
+      {Code::overlap,
+       {"D overlaps scales of operand B"},
+       [](auto& g) { g.b.scale = {.data = g.d.data}; }},
+      {Code::misaligned,
+       {"zero points of operand A", "4 bytes"},
+       [](auto& g) { g.a.zero = {.data = static_cast<const char*>(g.a.data) + 2}; }},
+      {Code::misaligned,
+       {"row indices of operand A", "4 bytes"},
+       [](auto& g) {
+         g.a.rows = {{static_cast<const char*>(g.b.data) + 1}, g.m};
+       }},
+      {Code::bad_index,
+       {"row indices of operand D", "limit 2"},
+       [](auto& g) {
+         g.d.rows = {{g.b.data}, 2};
+       }},
   };
   for (const Refusal& refusal : refusals) {
     Problem p({});
@@ -93,6 +125,42 @@ TEST(Gemm, RefusesMisuseByNameAndLeavesTheOutputAlone) {
     EXPECT_EQ(p.d.bytes, before);
     EXPECT_EQ(Gemm::workspace_size(g), 0u);
   }
+}
+
+// A limit says how large a buffer may be, so it may be far beyond the list; nothing may throw.
+TEST(Gemm, TellsRepeatedRowsOfDApartBelowAnyLimit) {
+  for (const std::int64_t limit :
+       {std::int64_t{64}, std::int64_t{1} << 40, std::int64_t{1} << 62}) {
+    Problem p({});
+    GemmArguments g = p.arguments();
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(g.m));
+    for (std::int64_t i = 0; i < g.m; ++i) rows[static_cast<std::size_t>(i)] = i;
+    g.d.rows = {{rows.data(), DType::i64}, limit};
+    const GemmStatus distinct = Gemm::can_implement(g);
+    EXPECT_NE(distinct.code, GemmStatus::Code::bad_index) << distinct.message;
+    rows.back() = rows.front();
+    const GemmStatus repeated = Gemm::can_implement(g);
+    EXPECT_EQ(repeated.code, GemmStatus::Code::bad_index) << limit;
+    EXPECT_NE(repeated.message.find("once more"), std::string::npos) << repeated.message;
+  }
+}
+
+TEST(Gemm, AddsAResidualThatIsItsResult) {
+  const Case c{.m = 70, .n = 40, .k = 300};
+  Problem apart(c), in_place(c);
+  GemmArguments g = apart.arguments();
+  const std::vector<std::uint8_t> residual = apart.d.bytes;
+  const auto add = [](GemmArguments& to, const void* data) {
+    to.epilogue.add({data, DType::f32, {}, {to.m, to.n}, {to.d.row_stride, 1}});
+  };
+  const auto offset = static_cast<std::uint8_t*>(g.d.data) - apart.d.bytes.data();
+  add(g, residual.data() + offset);
+  ASSERT_TRUE(run(g).ok());
+  GemmArguments h = in_place.arguments();
+  add(h, h.d.data);
+  const GemmStatus status = run(h);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(in_place.d.bytes, apart.d.bytes);
 }
 
 TEST(Gemm, RefusesASmallWorkspace) {

@@ -19,6 +19,7 @@ set(GEMM_CORE_SOURCES
   collective/cpu_word_loads.cpp
   device/contraction.cpp
   device/conv.cpp
+  device/conv_checks.cpp
   device/conv_lowering.cpp
   device/dense_operation.cpp
   device/elementwise.cpp

@@ -6,6 +6,7 @@
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/conv_checks.hpp"
 #include "gemm_core/device/conv_lowering.hpp"
 #include "gemm_core/device/gather_conv.hpp"
 #include "gemm_core/epilogue/cpu_epilogue.hpp"
@@ -70,64 +71,6 @@ GemmStatus check_types(const ConvArguments& g) {
   GemmArguments types = product_types(g);
   types.epilogue = g.epilogue;
   return check_product("conv", types);
-}
-
-struct Span {
-  std::intptr_t from = 0, to = 0;
-};
-Span span_of(const ConvTensor& t, std::int64_t outer, const Axes& extent, std::int64_t channels) {
-  std::int64_t low = 0, high = 0;
-  const auto reach = [&](std::int64_t count, std::int64_t stride) {
-    (stride < 0 ? low : high) += (count - 1) * stride;
-  };
-  reach(outer, t.outer_stride);
-  for (std::size_t i = 0; i < 3; ++i) reach(extent[i], t.axis_strides[i]);
-  reach(channels, t.channel_stride);
-  const auto base = reinterpret_cast<std::intptr_t>(t.data);
-  return {base + low * base::bytes(t.dtype), base + (high + 1) * base::bytes(t.dtype)};
-}
-
-GemmStatus check_tensor(const char* name, const ConvTensor& t) {
-  if (t.data == nullptr) return refuse(Code::null_operand, "operand ", name, " is null");
-  if (base::bits(t.dtype) < 8)
-    return refuse(Code::unsupported, "operand ", name, ": packed ", base::name(t.dtype),
-                  " elements");
-  const auto size = static_cast<std::uintptr_t>(base::bytes(t.dtype));
-  if (reinterpret_cast<std::uintptr_t>(t.data) % size != 0)
-    return refuse(Code::misaligned, "operand ", name, " is not aligned to its element of ", size,
-                  " bytes");
-  for (const std::int64_t stride : {t.outer_stride, t.axis_strides[0], t.axis_strides[1],
-                                    t.axis_strides[2], t.channel_stride}) {
-    if (stride > std::int64_t{1} << 40 || stride < -(std::int64_t{1} << 40))
-      return refuse(Code::invalid_extent, "operand ", name, " has stride ", stride,
-                    ", the limit is 2^40");
-  }
-  return {};
-}
-
-GemmStatus check_tensors(const ConvArguments& g) {
-  const ConvProblem& p = g.problem;
-  const ConvTensors t = conv_tensors(g);
-  const bool forward = g.operation == ConvOperation::forward,
-             filter = g.operation == ConvOperation::filter_gradient;
-  const Span activation = span_of(t.activation, p.batch, p.input, p.channels),
-             filters = span_of(t.filter, p.filters, p.kernel, p.channels / p.groups),
-             output = span_of(t.output, p.batch, p.output(), p.filters);
-  const Span a = forward ? activation : output, b = filter ? activation : filters,
-             d = forward  ? output
-                 : filter ? filters
-                          : activation;
-  if (auto s = check_tensor("A", g.a); !s.ok()) return s;
-  if (auto s = check_tensor("B", g.b); !s.ok()) return s;
-  if (auto s = check_tensor("D", g.d); !s.ok()) return s;
-  if (d.from < a.to && a.from < d.to) return refuse(Code::overlap, "operand D overlaps operand A");
-  if (d.from < b.to && b.from < d.to) return refuse(Code::overlap, "operand D overlaps operand B");
-  if (g.beta == 0) return {};
-  if (auto s = check_tensor("C", g.c); !s.ok()) {
-    if (s.code == Code::null_operand) s.message += base::concat(", beta is ", g.beta);
-    return s;
-  }
-  return {};
 }
 
 // What the gathered path needs: float types, packed NHWC rows, alpha 1 and beta 0.
@@ -278,7 +221,7 @@ GemmStatus Conv::can_implement(const ConvArguments& g) {
   if (auto s = check_problem(g.problem); !s.ok()) return s;
   if (auto s = check_types(g); !s.ok()) return s;
   if (g.problem.batch == 0 && g.operation != ConvOperation::filter_gradient) return {};
-  if (auto s = check_tensors(g); !s.ok()) return s;
+  if (auto s = check_conv_tensors(g); !s.ok()) return s;
   if (!g.epilogue.nodes.empty() &&
       (g.operation == ConvOperation::filter_gradient || g.problem.groups != 1))
     return refuse(Code::unsupported, "epilogue nodes on a filter gradient or on ", g.problem.groups,

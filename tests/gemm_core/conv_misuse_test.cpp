@@ -109,6 +109,22 @@ TEST(Conv, RefusesWhatDoesNotFitAndNamesIt) {
   expect(Code::misaligned, "operand A",
          [](auto& g) { g.a.data = static_cast<char*>(g.a.data) + 2; });
   expect(Code::overlap, "D overlaps operand A", [](auto& g) { g.d.data = g.a.data; });
+  expect(Code::overlap, "D overlaps operand C",
+         [](auto& g) { g.beta = 1, g.c.data = static_cast<float*>(g.d.data) + 1; });
+  expect(Code::unsupported, "D overlaps itself", [](auto& g) {
+    g.d.axis_strides = {0, 0, 4}, g.d.channel_stride = 1, g.d.outer_stride = 36;
+  });
+  expect(Code::overlap, "D overlaps epilogue node 0", [](auto& g) {
+    g.epilogue.add({static_cast<float*>(g.d.data) + 1, DType::f32, {}, {9, 4}, {4, 1}});
+  });
+  expect(Code::overlap, "D overlaps epilogue node 1", [](auto& g) {
+    g.epilogue.activate(gemm_core::Activation::relu)
+        .scale_shift(nullptr, static_cast<float*>(g.d.data));
+  });
+  expect(Code::misaligned, "epilogue node 0", [](auto& g) {
+    g.epilogue.scale_shift(reinterpret_cast<const float*>(static_cast<char*>(g.a.data) + 1),
+                           nullptr);
+  });
   expect(Code::unsupported, "conv: A float32 x B float64", [](auto& g) { g.b.dtype = DType::f64; });
   expect(Code::unsupported, "gathered path", [](auto& g) { g.path = Path::gathered, g.alpha = 2; });
 }

@@ -18,6 +18,7 @@ set(GEMM_CORE_SOURCES
   collective/cpu_weight_gradient.cpp
   collective/cpu_word_loads.cpp
   device/contraction.cpp
+  device/contraction_checks.cpp
   device/conv.cpp
   device/conv_checks.cpp
   device/conv_lowering.cpp

@@ -1,9 +1,10 @@
 #include "gemm_core/device/contraction.hpp"
 
-#include <algorithm>
-#include <cstdlib>
+#include <new>
+#include <stdexcept>
 
 #include "gemm_core/base/error.hpp"
+#include "gemm_core/device/contraction_checks.hpp"
 
 namespace gemm_core {
 namespace {
@@ -11,13 +12,6 @@ namespace {
 using Code = GemmStatus::Code;
 using Member = std::int64_t ModeStrides::*;
 using Modes = std::vector<ContractionMode>;
-constexpr std::int64_t kMost = std::int64_t{1} << 59;
-
-template <class... Parts>
-GemmStatus refuse(Code code, const Parts&... parts) {
-  return {code, base::concat("contraction: ", parts...)};
-}
-
 Modes modes_of(const Modes& all, ModeKind kind) {
   Modes some;
   for (const auto& mode : all) {
@@ -117,146 +111,17 @@ CpuSplit split_of(const GemmSchedule& s) {
   return {s.decomposition, s.splits, s.processors, s.deterministic};
 }
 
-// Lowest and highest sum of steps over all modes; false past 2^59.
-bool reach_of(const Modes& modes, ModeStrides ContractionMode::*which, Member operand,
-              std::int64_t& low, std::int64_t& high) {
-  low = high = 0;
-  for (const auto& mode : modes) {
-    std::int64_t step = 0;
-    if (mode.extent == 0) continue;
-    if (__builtin_mul_overflow(mode.extent - 1, (mode.*which).*operand, &step)) return false;
-    std::int64_t& side = step < 0 ? low : high;
-    if (__builtin_add_overflow(side, step, &side)) return false;
-  }
-  return high < kMost && low > -kMost;
-}
-
-struct Named {
-  const char* name;
-  const ContractionOperand& operand;
-  Member member;
-};
-
-GemmStatus check_slots(const ContractionArguments& g, const Named& o) {
-  if (!o.operand.slots) return {};
-  if (o.operand.slots.dtype != base::DType::i32 && o.operand.slots.dtype != base::DType::i64) {
-    return refuse(Code::unsupported, "index buffer of operand ", o.name, ": element type ",
-                  base::name(o.operand.slots.dtype), " is neither int32 nor int64");
-  }
-  std::int64_t low = 0, high = 0;
-  if (!reach_of(g.modes, &ContractionMode::slot, o.member, low, high) || low < 0)
-    return refuse(Code::invalid_extent, "slots of operand ", o.name, " reach from ", low, " to ",
-                  high);
-  for (std::int64_t i = 0; i <= high; ++i) {
-    const std::int64_t index = o.operand.slots[i];
-    if (index >= o.operand.slot_limit || (o.member == &ModeStrides::d && index < 0)) {
-      return refuse(Code::bad_index, "index ", i, " of operand ", o.name, " is ", index,
-                    ", the limit is ", o.operand.slot_limit);
-    }
-  }
-  return {};
-}
-
-GemmStatus check_operand(const ContractionArguments& g, const Named& o) {
-  std::int64_t low = 0, high = 0;
-  if (!reach_of(g.modes, &ContractionMode::stride, o.member, low, high))
-    return refuse(Code::invalid_extent, "operand ", o.name, " spans more than 2^59 elements");
-  if (o.operand.data == nullptr) return refuse(Code::null_operand, "operand ", o.name, " is null");
-  if (base::bits(o.operand.dtype) < 8) {
-    return refuse(Code::unsupported, "operand ", o.name, ": packed ", base::name(o.operand.dtype),
-                  " elements are taken by Gemm only");
-  }
-  const auto size = static_cast<std::uintptr_t>(base::bytes(o.operand.dtype));
-  if (reinterpret_cast<std::uintptr_t>(o.operand.data) % size != 0)
-    return refuse(Code::misaligned, "operand ", o.name, " is not aligned to its element of ", size,
-                  " bytes");
-  return check_slots(g, o);
-}
-
-// Two elements of D must not share an address. Through an index buffer that is the caller's to see
-// to.
-GemmStatus check_output(const ContractionArguments& g) {
-  if (g.d.slots) return {};
-  Modes modes = g.modes;
-  std::erase_if(modes,
-                [](const auto& mode) { return mode.kind == ModeKind::k || mode.extent <= 1; });
-  std::sort(modes.begin(), modes.end(), [](const auto& x, const auto& y) {
-    return std::abs(x.stride.d) < std::abs(y.stride.d);
-  });
-  std::int64_t reach = 0;
-  for (const auto& mode : modes) {
-    if (std::abs(mode.stride.d) <= reach)
-      return refuse(Code::unsupported, "D overlaps itself: a mode of extent ", mode.extent,
-                    " has stride ", mode.stride.d, ", smaller ones reach ", reach);
-    reach += (mode.extent - 1) * std::abs(mode.stride.d);
-  }
-  return {};
-}
-
-GemmStatus check_modes(const ContractionArguments& g) {
-  std::int64_t all = 1;
-  for (std::size_t i = 0; i < g.modes.size(); ++i) {
-    const auto& mode = g.modes[i];
-    if (mode.extent < 0)
-      return refuse(Code::invalid_extent, "mode ", i, " has extent ", mode.extent);
-    if (mode.kind != ModeKind::k &&
-        __builtin_mul_overflow(all, std::max<std::int64_t>(1, mode.extent), &all))
-      return refuse(Code::invalid_extent, "the extents of D multiply to more than 2^63");
-    if (mode.kind == ModeKind::k && (mode.stride.d != 0 || mode.slot.d != 0))
-      return refuse(Code::unsupported, "mode ", i, " is summed over, but has stride ",
-                    mode.stride.d, " in D");
-    if ((mode.kind == ModeKind::m && mode.stride.b != 0) ||
-        (mode.kind == ModeKind::n && mode.stride.a != 0))
-      return refuse(Code::unsupported, "mode ", i,
-                    " has a stride in the operand that its kind does not have");
-  }
-  if (all > kMost) return refuse(Code::invalid_extent, "D has more than 2^59 elements");
-  std::int64_t depth = 1;
-  for (const auto& mode : modes_of(g.modes, ModeKind::k)) {
-    if (__builtin_mul_overflow(depth, mode.extent, &depth) || depth > kMost)
-      return refuse(Code::invalid_extent, "the sum has more than 2^59 terms");
-  }
-  return {};
-}
-
-// Byte ranges of D and another operand, where both are plain.
-bool meet(const ContractionArguments& g, const Named& o) {
-  if (g.d.slots || o.operand.slots) return false;
-  const auto range = [&](const ContractionOperand& x, Member member, std::intptr_t& from,
-                         std::intptr_t& to) {
-    std::int64_t low = 0, high = 0;
-    reach_of(g.modes, &ContractionMode::stride, member, low, high);
-    from = reinterpret_cast<std::intptr_t>(x.data) + low * base::bytes(x.dtype);
-    to = reinterpret_cast<std::intptr_t>(x.data) + (high + 1) * base::bytes(x.dtype);
-  };
-  std::intptr_t d0, d1, o0, o1;
-  range(g.d, &ModeStrides::d, d0, d1);
-  range(o.operand, o.member, o0, o1);
-  return d0 < o1 && o0 < d1;
+GemmStatus refuse_tables(const ContractionArguments& g) {
+  const Kinds kinds(g.modes);
+  return {Code::unsupported, base::concat("contraction: no memory for tables of m ",
+                                          extent_of(kinds.m), ", n ", extent_of(kinds.n), ", k ",
+                                          extent_of(kinds.k), ", batch ", extent_of(kinds.batch))};
 }
 
 }  // namespace
 
 GemmStatus Contraction::can_implement(const ContractionArguments& g) {
-  if (auto s = check_product("contraction", product_types(g)); !s.ok()) return s;
-  if (auto s = check_modes(g); !s.ok()) return s;
-  const Kinds kinds(g.modes);
-  if (extent_of(kinds.m) * extent_of(kinds.n) * extent_of(kinds.batch) == 0) return {};
-  const Named a{"A", g.a, &ModeStrides::a}, b{"B", g.b, &ModeStrides::b},
-      c{"C", g.c, &ModeStrides::c}, d{"D", g.d, &ModeStrides::d};
-  if (extent_of(kinds.k) > 0) {
-    for (const Named* o : {&a, &b}) {
-      if (auto s = check_operand(g, *o); !s.ok()) return s;
-      if (meet(g, *o)) return refuse(Code::overlap, "operand D overlaps operand ", o->name);
-    }
-  }
-  if (g.beta != 0) {
-    if (auto s = check_operand(g, c); !s.ok()) return s;
-    if (g.c.data != g.d.data && meet(g, c))
-      return refuse(Code::overlap, "operand D overlaps operand C");
-  }
-  if (auto s = check_operand(g, d); !s.ok()) return s;
-  return check_output(g);
+  return check_contraction(g, g);
 }
 
 std::size_t Contraction::workspace_size(const ContractionArguments& g) {
@@ -294,7 +159,13 @@ GemmStatus Contraction::initialize(const ContractionArguments& g, void* workspac
   if (auto s = can_implement(g); !s.ok()) return s;
   if (auto s = check_workspace("contraction", workspace, bytes, workspace_size(g)); !s.ok())
     return s;
-  lowered_ = lower_contraction(g);
+  try {
+    lowered_ = lower_contraction(g);
+  } catch (const std::bad_alloc&) {
+    return refuse_tables(g);
+  } catch (const std::length_error&) {
+    return refuse_tables(g);
+  }
   workspace_ = workspace;
   initialized_ = true;
   return {};

@@ -29,7 +29,9 @@ struct ContractionMode {
 };
 
 // Element = slots[sum of slot steps] * slot_pitch + sum of strides. A negative entry reads zero;
-// entries that D uses are not negative, and no element of D may be written twice.
+// entries that D uses are not negative, and no element of D may be written twice (where a mode both
+// chooses an entry of D and steps beside it, at most 2^22 elements are told apart). D may be C in
+// place; else its bytes, from the first to the last that it writes, are its own.
 struct ContractionOperand {
   void* data = nullptr;  // written only in D
   base::DType dtype = base::DType::f32;
@@ -50,7 +52,7 @@ LoweredProducts lower_contraction(const ContractionArguments& arguments);
 
 class Contraction {
  public:
-  // O(entries of the index buffers + modes).
+  // O(entries of the index buffers + modes); D through an index buffer: up to O(2^22) more.
   static GemmStatus can_implement(const ContractionArguments& arguments);
   static std::size_t workspace_size(
       const ContractionArguments& arguments);  // 0 where it cannot be implemented

@@ -1,11 +1,10 @@
 // What a product reads beside its matrices: lists of indices, scales and zero points, what nodes
 // add.
 #include <cstdint>
-#include <unordered_set>
-#include <vector>
 
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/distinct_indices.hpp"
 #include "gemm_core/device/gemm_checks.hpp"
 
 namespace gemm_core {
@@ -68,10 +67,7 @@ GemmStatus check_list(const char* operand, const char* side, const GatherList& l
     return refuse(Code::bad_index, count, " ", side, " indices of operand ", operand,
                   " cannot be distinct below the limit ", list.limit);
   }
-  // A bit for each index that there may be, unless the limit is far beyond the list.
-  const bool is_dense = list.limit / 64 <= count;
-  std::vector<bool> seen(is_written && is_dense ? static_cast<std::size_t>(list.limit) : 0);
-  std::unordered_set<std::int64_t> seen_of_many;
+  DistinctIndices distinct(is_written ? list.limit : 0, count);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t index = list.indices[i];
     if (index >= list.limit || (is_written && index < 0)) {
@@ -79,14 +75,10 @@ GemmStatus check_list(const char* operand, const char* side, const GatherList& l
                     ", expected ", is_written ? "0" : "less than 0 (a hole)", " to ",
                     list.limit - 1);
     }
-    if (!is_written) continue;
-    const bool is_new =
-        is_dense ? !seen[static_cast<std::size_t>(index)] : seen_of_many.insert(index).second;
-    if (!is_new) {
+    if (is_written && !distinct.is_new(index)) {
       return refuse(Code::bad_index, side, " index ", i, " of operand ", operand, " is ", index,
                     " once more");
     }
-    if (is_dense) seen[static_cast<std::size_t>(index)] = true;
   }
   return {};
 }

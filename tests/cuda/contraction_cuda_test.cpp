@@ -281,6 +281,49 @@ TEST(CudaContraction, ReadsAndWritesThroughIndexBuffers) {
             gemm_core::GemmStatus::Code::bad_index);
 }
 
+// Index buffers are copied to be checked; alignment, overlaps and C in place are those of the
+// device.
+TEST(CudaContraction, ChecksIndexBuffersWhereTheyLieOnTheDevice) {
+  REQUIRE_DEVICE();
+  using Code = gemm_core::GemmStatus::Code;
+  std::mt19937 random(3);
+  Values a(32, DType::f32, random), b(32, DType::f32, random), d(64, DType::f32, random);
+  const std::vector<std::int32_t> lists{0, 3, 1, 2, 0, 3, 3, 1};
+  base::cuda::Buffer<std::int32_t> device(lists.size());
+  CUDA_CHECK(cudaMemcpy(device.data(), lists.data(), device.nbytes(), cudaMemcpyHostToDevice));
+  CUDA_CHECK(cudaMemcpy(d.device.data(), lists.data(), device.nbytes(), cudaMemcpyHostToDevice));
+  CUDA_CHECK(cudaDeviceSynchronize());
+  ContractionArguments g{.modes = {{ModeKind::m, 4, {.a = 4}, {.c = 1, .d = 1}},
+                                   {ModeKind::n, 4, {.b = 1, .c = 1, .d = 1}},
+                                   {ModeKind::k, 4, {.a = 1, .b = 4}}}};
+  g.a = {a.device.data()};
+  g.b = {b.device.data()};
+  g.d = {d.device.data(), DType::f32, {device.data()}, 4, 4};
+  g.c = g.d;
+  const auto expect = [](const ContractionArguments& arguments, Code code, const char* words) {
+    const auto status = gemm_core::cuda::Contraction::can_implement(arguments);
+    EXPECT_EQ(status.code, code) << words << ": " << status.message;
+    EXPECT_NE(status.message.find(words), std::string::npos) << status.message;
+  };
+  expect(g, Code::success, "");
+  ContractionArguments h = g;
+  h.beta = 1;  // the same tensor through the same buffer
+  expect(h, Code::success, "");
+  h.c.slots.data = device.data() + 1;
+  h.c.slot_limit = 8;
+  expect(h, Code::overlap, "D overlaps operand C");
+  h = g;
+  h.d.slots.data = reinterpret_cast<const char*>(device.data()) + 2;
+  expect(h, Code::misaligned, "index buffer of operand D");
+  h.d.slots.data = device.data() + 4;
+  expect(h, Code::bad_index, "once more");
+  h.d.slots.data = d.device.data();
+  expect(h, Code::overlap, "D overlaps the index buffer of operand D");
+  h = g;
+  h.c.slots.data = lists.data();  // beta is 0: not read
+  expect(h, Code::success, "");
+}
+
 TEST(CudaContraction, RefusesHostMemoryAndSmallWorkspaces) {
   REQUIRE_DEVICE();
   using Code = gemm_core::GemmStatus::Code;

@@ -225,7 +225,7 @@ TEST(Contraction, RefusesWhatDoesNotFitAndNamesIt) {
     EXPECT_EQ(Contraction().run().code, Code::not_initialized);
   };
   expect(Code::invalid_extent, "mode 1 has extent -3", [](auto& g) { g.modes[1].extent = -3; });
-  expect(Code::invalid_extent, "2^6",
+  expect(Code::invalid_extent, "extents of D multiply to more than 2^59",
          [](auto& g) { g.modes[0].extent = g.modes[1].extent = std::int64_t{1} << 40; });
   expect(Code::invalid_extent, "operand A spans",
          [](auto& g) { g.modes[2].stride.a = std::int64_t{1} << 60; });

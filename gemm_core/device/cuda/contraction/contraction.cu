@@ -1,8 +1,10 @@
 #include "gemm_core/device/cuda/contraction/contraction.hpp"
 
 #include <deque>
+#include <new>
 
 #include "gemm_core/base/cuda/resources.hpp"
+#include "gemm_core/device/contraction_checks.hpp"
 #include "gemm_core/device/cuda/contraction/nested_contraction.hpp"
 #include "gemm_core/device/cuda/gemm/dense_checks.hpp"
 #include "gemm_core/device/cuda/gemm/gemm.hpp"
@@ -36,10 +38,17 @@ bool sums_nothing(const ContractionArguments& g) {
 class HostSlots {
  public:
   explicit HostSlots(const ContractionArguments& g) : arguments(g) {
-    for (const auto& [operand, member] :
-         {std::pair{&arguments.a, &ModeStrides::a}, std::pair{&arguments.b, &ModeStrides::b},
-          std::pair{&arguments.c, &ModeStrides::c}, std::pair{&arguments.d, &ModeStrides::d}}) {
-      if (operand->slots) copy(*operand, member);
+    const bool has_terms = !sums_nothing(g);
+    const struct {
+      ContractionOperand& operand;
+      Member member;
+      bool is_read;
+    } all[] = {{arguments.a, &ModeStrides::a, has_terms},
+               {arguments.b, &ModeStrides::b, has_terms},
+               {arguments.c, &ModeStrides::c, g.beta != 0},
+               {arguments.d, &ModeStrides::d, true}};
+    for (const auto& [operand, member, is_read] : all) {
+      if (is_read && operand.slots) copy(operand, member);
     }
   }
   ContractionArguments arguments;
@@ -128,8 +137,8 @@ std::optional<Lowered> lower(const ContractionArguments& g, ContractionPath path
 
 GemmStatus check(const ContractionArguments& g) {
   if (auto s = check_device(); !s.ok()) return renamed(s, std::string("gemm on CUDA").size());
-  const auto on_host = [](const ContractionArguments& host) {
-    return renamed(gemm_core::Contraction::can_implement(host), std::string("contraction").size());
+  const auto on_host = [&](const ContractionArguments& host) {
+    return renamed(check_contraction(host, g), std::string("contraction").size());
   };
   const auto has_slots = [](const ContractionOperand& o) { return static_cast<bool>(o.slots); };
   if (!has_slots(g.a) && !has_slots(g.b) && !has_slots(g.c) && !has_slots(g.d)) {
@@ -144,9 +153,15 @@ GemmStatus check(const ContractionArguments& g) {
                     " or goes backwards through an index buffer");
     }
   }
+  if (auto s = renamed(check_contraction_buffers(g), std::string("contraction").size()); !s.ok())
+    return s;
   if (is_empty(g)) return {};
   if (auto s = check_memory(g); !s.ok()) return s;
-  return on_host(HostSlots(g).arguments);
+  try {
+    return on_host(HostSlots(g).arguments);
+  } catch (const std::bad_alloc&) {
+    return refuse(Code::unsupported, "no host memory to check the index buffers in");
+  }
 }
 
 }  // namespace

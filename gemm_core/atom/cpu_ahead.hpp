@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "gemm_core/atom/cpu_atoms.hpp"
 
@@ -43,48 +44,41 @@ class AheadCursor {
  public:
   AheadCursor(const Ahead* ahead, std::int64_t steps, const void* idle)
       : ahead_(ahead), idle_(reinterpret_cast<std::uintptr_t>(idle)) {
-    if (ahead_ == nullptr || steps == 0) return;
-    if (steps_in_all() > steps) width_ = 2;
-    wait_ = std::max<std::int64_t>(0, steps - steps_in_all());
-    begin_part();
-  }
-
-  // The lines for the next `steps` steps; leave() comes before the next ones.
-  void take(std::int64_t steps, Meanwhile& m) {
-    is_idle_ = ahead_ == nullptr || part_ == ahead_->count() || wait_ >= steps;
-    if (is_idle_) {
-      wait_ -= steps;
-      m.line = idle_;
-      m.gap = -m.advance;
+    if (ahead == nullptr || steps == 0) {
+      begin_idle(std::numeric_limits<std::int64_t>::max());
       return;
     }
-    m.line = line_;
-    m.second = static_cast<std::uintptr_t>((width_ - 1) * kLineBytes);
-    m.advance = static_cast<std::uintptr_t>(width_ * kLineBytes);
-    m.left = left_;
-    m.steps = of_row_;
-    m.gap = gap_;
-    rest_ -= steps;
+    if (steps_in_all() > steps) width_ = 2;
+    begin_idle(std::max<std::int64_t>(0, steps - steps_in_all()));
   }
 
-  // After as many steps as were asked for.
-  void leave(const Meanwhile& m) {
-    if (is_idle_) return;
-    line_ = m.line;
-    left_ = m.left;
-    if (rest_ > 0) return;
-    ++part_;
-    begin_part();
+  void share_panel(std::int64_t bytes) {
+    meanwhile_.panel_step = static_cast<std::uintptr_t>(bytes);
+  }
+  // What to ask for during the next `steps` steps.
+  Meanwhile& next(std::int64_t steps) {
+    if (rest_ <= 0) begin_part();
+    rest_ -= steps;
+    return meanwhile_;
   }
 
  private:
+  void begin_idle(std::int64_t steps) {
+    meanwhile_.line = idle_;
+    meanwhile_.second = meanwhile_.advance = meanwhile_.gap = 0;
+    meanwhile_.left = meanwhile_.steps = 1;
+    rest_ = steps;
+  }
   void begin_part() {
-    if (part_ == ahead_->count()) return;
-    const AheadRows& rows = (*ahead_)[part_];
-    line_ = first_line(rows);
-    left_ = of_row_ = steps_of(rows);
-    gap_ = static_cast<std::uintptr_t>(rows.pitch - of_row_ * width_ * kLineBytes);
-    rest_ = of_row_ * rows.rows;
+    if (part_ == ahead_->count()) return begin_idle(std::numeric_limits<std::int64_t>::max());
+    const AheadRows& rows = (*ahead_)[part_++];
+    const std::int64_t of_row = steps_of(rows), advance = width_ * kLineBytes;
+    meanwhile_.line = first_line(rows);
+    meanwhile_.second = static_cast<std::uintptr_t>(advance - kLineBytes);
+    meanwhile_.advance = static_cast<std::uintptr_t>(advance);
+    meanwhile_.left = meanwhile_.steps = of_row;
+    meanwhile_.gap = static_cast<std::uintptr_t>(rows.pitch - of_row * advance);
+    rest_ = of_row * rows.rows;
   }
   static std::uintptr_t first_line(const AheadRows& rows) {
     return reinterpret_cast<std::uintptr_t>(rows.first) / kLineBytes * kLineBytes;
@@ -103,12 +97,9 @@ class AheadCursor {
   const Ahead* ahead_;
   std::uintptr_t idle_;
   std::int64_t width_ = 1;  // lines a step
-  std::int64_t wait_ = 0;
-  bool is_idle_ = true;
-  // In the current part: the next line, steps to the end of its row, steps of a row and in all.
-  int part_ = 0;
-  std::uintptr_t line_ = 0, gap_ = 0;
-  std::int64_t left_ = 0, of_row_ = 0, rest_ = 0;
+  int part_ = 0;            // the next part
+  std::int64_t rest_ = 0;   // steps of the current one
+  Meanwhile meanwhile_;
 };
 
 }  // namespace gemm_core::detail

@@ -54,6 +54,9 @@ struct PanelProduct {
   Sum* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = true;  // false: C is overwritten
+  // Rows that the chains are added to instead of C's where `accumulate` is set; none: C's.
+  const Sum* addend = nullptr;
+  std::int64_t ld_addend = 0;
   // Hints, without effect on results; atoms may ignore them.
   const T* next_b = nullptr;  // the panel that is read after the last of these
   const Ahead* ahead = nullptr;

@@ -81,21 +81,62 @@ HWY_INLINE void multiply_fours(const T* const (&a)[kRows], std::int64_t fours, c
   }
 }
 
-template <int kRows, int kVectors, class T>
-HWY_INLINE void multiply_tile(const T* const (&a)[kRows], std::int64_t k, const T* HWY_RESTRICT b,
-                              T* const (&c)[kRows], bool accumulate, Meanwhile& meanwhile) {
+// Rows of a group: at a pitch, or, where they may be listed, at those of a list that is not null.
+template <bool kListed, class T>
+struct GroupRows {
+  T* base;
+  std::int64_t pitch;
+  const std::int32_t* list;
+  GroupRows(T* all, std::int64_t row_pitch, const std::int32_t* rows, std::int64_t first)
+      : base(all + (rows ? 0 : first * row_pitch)),
+        pitch(row_pitch),
+        list(rows ? rows + first : nullptr) {}
+  HWY_INLINE T* operator[](std::int64_t r) const {
+    if constexpr (kListed) return base + (list ? list[r] : r) * pitch;
+    return base + r * pitch;
+  }
+};
+
+// Where a group of rows reads A, and what it adds to and writes from column `column` on.
+template <int kRows, bool kListed, class T>
+struct Group {
+  GroupRows<kListed, const T> a;
+  GroupRows<kListed, T> c;
+  GroupRows<kListed, const T> addend;
+  Group(const PanelProduct<T>& p, std::int64_t first, std::int64_t column)
+      : a(p.base, p.pitch, p.source, first),
+        c(p.c + column, p.ldc, p.target, first),
+        addend(p.addend ? p.addend + column : p.c + column, p.addend ? p.ld_addend : p.ldc,
+               p.addend ? nullptr : p.target, first) {}
+};
+
+template <int kVectors, int kRows, bool kListed, class T>
+HWY_INLINE void multiply_tile(const PanelProduct<T>& p, const Group<kRows, kListed, T>& group,
+                              const T* HWY_RESTRICT b, std::int64_t column, Meanwhile& meanwhile) {
   const hn::ScalableTag<T> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kRows][kVectors];
-  multiply_fours(a, k / 4, b, sum, meanwhile);
-  for (std::int64_t i = k / 4 * 4; i < k; ++i) {
+  const T* a[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    a[r] = group.a[r];
+    hwy::Prefetch(group.c[r] + column);
+    if (p.addend) hwy::Prefetch(group.addend[r] + column);
+  }
+  multiply_fours(a, p.k / 4, b, sum, meanwhile);
+  for (std::int64_t i = p.k / 4 * 4; i < p.k; ++i) {
     multiply_step(a, i, b + i * kVectors * lanes, sum);
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      T* const to = c[r] + v * lanes;
-      hn::Store(accumulate ? hn::Add(hn::Load(d, to), sum[r][v]) : sum[r][v], d, to);
+  if (p.accumulate) {
+    for (int r = 0; r < kRows; ++r) {
+      const T* from = group.addend[r] + column;
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] = hn::Add(hn::LoadU(d, from + v * lanes), sum[r][v]);
+      }
     }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    T* to = group.c[r] + column;
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, to + v * lanes);
   }
 }
 
@@ -127,46 +168,35 @@ struct Pass {
   const PanelProduct<T>& p;
   AheadCursor& ahead;
   std::int64_t column, columns;
-  const T* next_b = nullptr;  // the next pass's panels, shared out over this one's micro-tiles
-  std::int64_t next_share = 0, next_step = 0;  // bytes a micro-tile, a step
+  const T* next_b = nullptr;    // the next pass's panels, shared out over this one's micro-tiles
+  std::int64_t next_share = 0;  // bytes a micro-tile
 
-  // Before a micro-tile; it goes to ahead.leave() after.
-  Meanwhile next() {
-    Meanwhile m;
-    ahead.take(p.k / kAheadSteps, m);
+  // Before a micro-tile.
+  Meanwhile& next() {
+    Meanwhile& m = ahead.next(p.k / kAheadSteps);
     m.panel = reinterpret_cast<std::uintptr_t>(next_b);
-    m.panel_step = static_cast<std::uintptr_t>(next_step);
     next_b += next_share / static_cast<std::int64_t>(sizeof(T));
     return m;
   }
 };
 
-template <int kRows, class T>
+template <int kRows, bool kListed, class T>
 HWY_INLINE void multiply_group(Pass<T>& pass, std::int64_t first) {
   const PanelProduct<T>& p = pass.p;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const std::int64_t width = kPanelVectors * lanes;
-  const T* a[kRows];
-  T* c[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    const std::int64_t i = first + r;
-    a[r] = row_of_a(p, i);
-    c[r] = p.c + (p.target ? p.target[i] : i) * p.ldc + pass.column;
-  }
-  prefetch_rows<kRows>(p, first + kRows);
+  const Group<kRows, kListed, T> group(p, first, pass.column);
+  // The processor follows rows at a pitch by itself.
+  if constexpr (kListed || !kLoopsByHand<T>) prefetch_rows<kRows>(p, first + kRows);
   const T* b = p.b + pass.column * p.k;
-  const auto tile = [&]<int kVectors>(std::integral_constant<int, kVectors>) HWY_ATTR {
-    Meanwhile meanwhile = pass.next();
-    multiply_tile<kRows, kVectors>(a, p.k, b, c, p.accumulate, meanwhile);
-    pass.ahead.leave(meanwhile);
-  };
-  std::int64_t rest = pass.columns;
-  for (; rest >= width; rest -= width) {
+  std::int64_t column = 0;
+  const auto tile = [&]<int kVectors>(std::integral_constant<int, kVectors>)
+                        HWY_ATTR { multiply_tile<kVectors>(p, group, b, column, pass.next()); };
+  for (; column + width <= pass.columns; column += width) {
     tile(std::integral_constant<int, kPanelVectors>());
     b += width * p.k;
-    for (int r = 0; r < kRows; ++r) c[r] += width;
   }
-  switch (rest / lanes) {
+  switch ((pass.columns - column) / lanes) {
     case 1:
       return tile(std::integral_constant<int, 1>());
     case 2:
@@ -182,18 +212,22 @@ template <class T>
 HWY_NOINLINE void multiply_pass(Pass<T>& pass) {
   const std::int64_t rows = pass.p.rows;
   std::int64_t i = 0;
-  for (; i + kTileRows <= rows; i += kTileRows) multiply_group<kTileRows>(pass, i);
+  if (pass.p.source == nullptr && pass.p.target == nullptr) {
+    for (; i + kTileRows <= rows; i += kTileRows) multiply_group<kTileRows, false>(pass, i);
+  } else {
+    for (; i + kTileRows <= rows; i += kTileRows) multiply_group<kTileRows, true>(pass, i);
+  }
   switch (rows - i) {
     case 5:
-      return multiply_group<5>(pass, i);
+      return multiply_group<5, true>(pass, i);
     case 4:
-      return multiply_group<4>(pass, i);
+      return multiply_group<4, true>(pass, i);
     case 3:
-      return multiply_group<3>(pass, i);
+      return multiply_group<3, true>(pass, i);
     case 2:
-      return multiply_group<2>(pass, i);
+      return multiply_group<2, true>(pass, i);
     case 1:
-      return multiply_group<1>(pass, i);
+      return multiply_group<1, true>(pass, i);
     default:
       return;
   }
@@ -212,14 +246,16 @@ void multiply(const PanelProduct<T>& p) {
     Pass<T> pass{p, ahead, n, std::min(panels * width, p.columns - n), p.b};
     const std::int64_t after = p.columns - n - pass.columns;
     const T* next = after > 0 ? p.b + (n + pass.columns) * p.k : p.next_b;
+    std::int64_t step = 0;
     if (next != nullptr && steps > 0) {
       const std::int64_t tiles = groups * ((pass.columns + width - 1) / width);
       const std::int64_t next_panels =
           after > 0 ? std::min(panels, (after + width - 1) / width) : 1;
       pass.next_b = next;
       pass.next_share = next_panels * panel_bytes / tiles;
-      pass.next_step = std::min(kLineBytes, (pass.next_share + steps - 1) / steps);
+      step = std::min(kLineBytes, (pass.next_share + steps - 1) / steps);
     }
+    ahead.share_panel(step);
     multiply_pass(pass);
   }
 }

@@ -11,16 +11,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "gemm_core/atom/cpu_ahead.hpp"
 #include "gemm_core/atom/cpu_micro_tile-inl.hpp"
 #include "hwy/highway.h"
 
-#if HWY_TARGET == HWY_AVX2
 HWY_BEFORE_NAMESPACE();
 namespace gemm_core::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether this target has the loop.
+template <class T>
+constexpr bool kLoopsByHand = std::is_same_v<T, float>&& HWY_TARGET == HWY_AVX2;
+
+#if HWY_TARGET == HWY_AVX2
 
 // As the template of cpu_multiply-inl.hpp, to the bit.
 HWY_INLINE void multiply_fours(const float* const (&a)[6], std::int64_t fours, const float* b,
@@ -88,8 +94,9 @@ HWY_INLINE void multiply_fours(const float* const (&a)[6], std::int64_t fours, c
   // clang-format on
 }
 
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gemm_core::detail
 HWY_AFTER_NAMESPACE();
-#endif
 #endif

@@ -111,6 +111,14 @@ AheadRows rows_of(const MatrixRef& m, const BlockRange& r) {
   return {};
 }
 
+// Whether a tile's sums are its results, in vectors: the last block along k then writes D itself.
+template <class Kind>
+bool has_plain_results(const DenseProblem& p, const TileAt& t) {
+  return std::is_same_v<Kind, F32> && p.alpha == 1 && p.beta == 0 && p.visitor == nullptr &&
+         (p.epilogue == nullptr || p.epilogue->nodes.empty()) && p.d_dtype == DType::f32 &&
+         p.d_access == nullptr && p.d_column_stride == 1 && t.columns == t.ld;
+}
+
 // What is read and written once the sums of a tile are whole.
 void ask_for_results(const DenseProblem& p, const TileAt& t, Ahead& ahead) {
   const BlockRange place{t.m0, t.rows, t.n0, t.columns};
@@ -130,14 +138,15 @@ Ahead ahead_of(const DenseProblem& p, const Shape<Kind>& s, const TileAt& t, std
     const std::int64_t m0 = is_last ? t.m0 + s.tile_m : t.m0, rows = std::min(s.tile_m, p.m - m0),
                        begin = next_k0 * Kind::kKPerWord, k = next_k * Kind::kKPerWord;
     if (rows > 0) ahead.add(rows_of(p.a, {m0, rows, begin, std::min(k, p.k - begin)}));
-    if (is_last) ask_for_results(p, t, ahead);
+    if (is_last && !has_plain_results<Kind>(p, t)) ask_for_results(p, t, ahead);
   }
   return ahead;
 }
 
 template <class Kind>
 void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kind::Word* packed,
-                const TileAt& t, std::int64_t begin, std::int64_t end, typename Kind::Sum* sums) {
+                const TileAt& t, std::int64_t begin, std::int64_t end, typename Kind::Sum* sums,
+                bool stores = false) {
   const Shape<Kind> s(atoms, p);
   if (begin == end) {
     std::memset(sums, 0, static_cast<std::size_t>(t.rows * t.ld) * sizeof(typename Kind::Sum));
@@ -148,7 +157,7 @@ void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kin
     const std::int64_t next_k0 = block + 1 == s.blocks() ? 0 : k0 + k,
                        next_k = std::min(s.block_k, s.k - next_k0);
     const Ahead ahead = ahead_of(p, s, t, next_k0, next_k);
-    const PanelProduct<typename Kind::Word, typename Kind::Sum> product{
+    PanelProduct<typename Kind::Word, typename Kind::Sum> product{
         .base = a.base,
         .pitch = a.pitch,
         .rows = t.rows,
@@ -160,6 +169,12 @@ void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kin
         .accumulate = block > begin,
         .next_b = packed + next_k0 * s.padded_n + t.n0 * next_k,
         .ahead = &ahead};
+    if (stores && block + 1 == end) {
+      product.c = static_cast<typename Kind::Sum*>(p.d) + t.m0 * p.d_row_stride + t.n0;
+      product.ldc = p.d_row_stride;
+      product.addend = sums;
+      product.ld_addend = t.ld;
+    }
     Kind::multiply(atoms, product);
   }
 }
@@ -259,9 +274,10 @@ void run_dense_tile(const CpuAtoms& atoms, const DenseProblem& p, const void* pa
     const Shape<Kind> s(atoms, p);
     const TileAt t = tile_at(s, p, tile);
     auto* sums = reserve<typename Kind::Sum>(scratch().tile, t.rows * t.ld);
+    const bool stores = s.blocks() > 0 && has_plain_results<Kind>(p, t);
     accumulate<Kind>(atoms, p, static_cast<const typename Kind::Word*>(packed), t, 0, s.blocks(),
-                     sums);
-    finish<Kind>(atoms, p, packed, t, sums);
+                     sums, stores);
+    if (!stores) finish<Kind>(atoms, p, packed, t, sums);
   });
 }
 

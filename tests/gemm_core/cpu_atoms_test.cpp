@@ -136,8 +136,7 @@ TEST(CpuAtoms, AskForEveryLineOfTheRowsAheadOnce) {
   constexpr int kCalls = 40, kSteps = 2;
   AheadCursor cursor(&ahead, kCalls * kSteps, &idle);
   for (int call = 0; call < kCalls; ++call) {
-    Meanwhile m;
-    cursor.take(kSteps, m);
+    Meanwhile& m = cursor.next(kSteps);
     for (int step = 0; step < kSteps; ++step) {
       if (m.line != reinterpret_cast<std::uintptr_t>(&idle)) got.push_back(m.line / 64);
       if (m.line == reinterpret_cast<std::uintptr_t>(&idle)) {
@@ -145,7 +144,6 @@ TEST(CpuAtoms, AskForEveryLineOfTheRowsAheadOnce) {
       }
       m.step();
     }
-    cursor.leave(m);
   }
   EXPECT_EQ(got, wanted);
 }

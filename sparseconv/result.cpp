@@ -2,14 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "gemm_core/base/parallel.hpp"
 
 namespace sparseconv {
 namespace {
 
-// Labels and scores are written by several threads, so many rows at once.
-constexpr std::int64_t kLabelsAtOnce = 1 << 14, kScoresAtOnce = 1 << 10;
+// Labels and scores are written by several threads, so many rows at once. To wake them takes as
+// long as the labels of a scan.
+constexpr std::int64_t kLabelsAtOnce = 1 << 18, kScoresAtOnce = 1 << 10;
+
+// Where ids follow each other, as they mostly do, no table needs to be read.
+void ids_of_classes(std::span<const std::uint16_t> classes, std::span<const std::int64_t> class_ids,
+                    std::int32_t dropped_label, std::int32_t* labels) {
+  const auto count = static_cast<std::int32_t>(class_ids.size());
+  const bool is_run =
+      count > 0 && std::adjacent_find(class_ids.begin(), class_ids.end(),
+                                      [](auto a, auto b) { return b != a + 1; }) == class_ids.end();
+  if (is_run) {
+    const auto first = static_cast<std::int32_t>(class_ids.front());
+    std::transform(classes.begin(), classes.end(), labels,
+                   [=](std::uint16_t c) { return c < count ? first + c : dropped_label; });
+    return;
+  }
+  std::transform(classes.begin(), classes.end(), labels, [&](std::uint16_t c) {
+    return c < count ? static_cast<std::int32_t>(class_ids[c]) : dropped_label;
+  });
+}
 
 }  // namespace
 
@@ -39,18 +59,12 @@ std::int64_t Result::row_of(const Output& output, std::int64_t row) const {
 
 std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
   if (row_classes) {
-    // Of every class, and of none at the end.
-    std::vector<std::int32_t> label_of(class_ids.size() + 1, dropped_label);
-    std::transform(class_ids.begin(), class_ids.end(), label_of.begin(),
-                   [](std::int64_t id) { return static_cast<std::int32_t>(id); });
     std::vector<std::int32_t> labels(row_classes->size());
-    base::parallel_blocks(
-        std::ssize(labels), kLabelsAtOnce, [&](std::int64_t begin, std::int64_t end) {
-          std::transform(row_classes->begin() + begin, row_classes->begin() + end,
-                         labels.begin() + begin, [&](std::uint16_t c) {
-                           return label_of[std::min<std::size_t>(c, class_ids.size())];
-                         });
-        });
+    base::parallel_blocks(std::ssize(labels), kLabelsAtOnce,
+                          [&](std::int64_t begin, std::int64_t end) {
+                            ids_of_classes({row_classes->data() + begin, row_classes->data() + end},
+                                           class_ids, dropped_label, labels.data() + begin);
+                          });
     return labels;
   }
   const Output& output = label_output();

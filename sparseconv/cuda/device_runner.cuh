@@ -12,6 +12,7 @@
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
 #include "sparseconv/cuda/maps/mark_blocks.cuh"
 #include "sparseconv/cuda/maps/radix_sort.cuh"
+#include "sparseconv/cuda/maps/sample_sort.cuh"
 #include "sparseconv/cuda/maps/scan_levels.cuh"
 
 namespace sparseconv::cuda {
@@ -166,6 +167,14 @@ class DeviceRunner {
   template <class SortKey>
   Sorted<SortKey> sort(Sorted<SortKey> from, Sorted<SortKey> to, const ItemCount& number,
                        const SortBits& bits) {
+    if constexpr (std::is_same_v<SortKey, std::uint64_t>) {
+      if (suits_sample_sort(number)) {
+        void* const scratch = scratch_.take(sample_sort_bytes(number));
+        return scratch == nullptr ? to
+                                  : sample_sort(from, to, number, bits,
+                                                static_cast<std::uint8_t*>(scratch), stream_);
+      }
+    }
     void* counts =
         scratch_.take(static_cast<std::size_t>(sort_scratch_counts(number)) * sizeof(std::int32_t));
     return counts == nullptr

@@ -155,6 +155,14 @@ TEST_P(VoxelizerOn, EqualsTheCpuBitByBit) {
   }
 }
 
+// Columns that go through the staging memory, and more points than are sorted by samples.
+TEST_P(VoxelizerOn, EqualsTheCpuOverLargeClouds) {
+  const io::Cloud a = random_cloud<float>(1, (1 << 20) + 77), b = random_cloud<double>(2, 600000);
+  const VoxelizeOptions options{.voxel_size = {0.01, 0.02, 0.01}, .features = {"x", "intensity"}};
+  for (const Clouds& clouds : {Clouds{&a}, Clouds{&b, &a}})
+    expect_equal(make(clouds, options), voxelize(clouds, options));
+}
+
 TEST_P(VoxelizerOn, ReplacedValuesAreCounted) {
   const io::Cloud cloud = random_cloud<float>(3, 1000);
   const VoxelizeOptions options{.features = {"x", "intensity"}};

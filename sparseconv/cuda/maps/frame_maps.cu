@@ -27,6 +27,7 @@ void FrameMaps::reserve(const FrameCapacity& capacity) {
   }
   impl_->frame = lay_out(impl_->spec, capacity, Arena(impl_->memory.data(), sizes));
   allow_orders();
+  allow_sample_sort();
   impl_->scratch.is_dry = true;
   DeviceRunner runner(impl_->scratch, nullptr);
   build_frame(runner, impl_->spec, impl_->frame, {});

@@ -14,12 +14,15 @@ using Capacity = DeviceVoxelizer::Capacity;
 
 // Columns are float where the cloud's are, else double.
 constexpr std::int64_t kMaxElement = sizeof(double);
-constexpr std::int64_t kStagedAtOnce = 32768;  // values that a thread copies
+constexpr std::int64_t kStagedAtOnce = 32768;                // values that a thread copies
+constexpr std::int64_t kSentAtOnce = std::int64_t{8} << 20;  // bytes, or all where there are fewer
 
+// Threads copy all columns together: to wake them for each takes longer than to copy it. Large
+// clouds are sent in pieces while the rest is copied.
 class Stager {
  public:
   Stager(const VoxelLayout& layout, std::uint8_t* staging, const SendPiece& send)
-      : layout_(layout), staging_(staging), send_(send) {}
+      : layout_(layout), staging_(staging), send_(send), used_(columns_begin()), sent_(used_) {}
 
   // The staging copy of something in the region.
   template <class T>
@@ -30,35 +33,59 @@ class Stager {
   }
   PointColumn column(const io::Column& column, std::int64_t points) {
     const bool is_float = column.values.dtype() == base::DType::f32;
-    std::uint8_t* const device = layout_.column_data + used_;
-    const std::int64_t bytes =
-        points * static_cast<std::int64_t>(is_float ? sizeof(float) : sizeof(double));
-    ENSURE(used_ + bytes <= layout_.column_bytes, "device voxelizer: more columns than room");
-    used_ += (bytes + 15) / 16 * 16;
-    std::uint8_t* const to = host(device);
-    base::parallel_blocks(points, kStagedAtOnce, [&](std::int64_t begin, std::int64_t end) {
-      if (is_float) {
-        std::memcpy(to + begin * static_cast<std::int64_t>(sizeof(float)),
-                    column.values.data<float>() + begin,
-                    static_cast<std::size_t>(end - begin) * sizeof(float));
-      } else {
-        sparseconv::detail::read_column(column, begin, end - begin,
-                                        reinterpret_cast<double*>(to) + begin);
-      }
-    });
-    send_(static_cast<std::size_t>(to - staging_), static_cast<std::size_t>(bytes));
-    return {device, is_float ? 0 : 1};
+    const std::int64_t size = is_float ? sizeof(float) : sizeof(double), first = used_;
+    ENSURE(first + points * size <= columns_begin() + layout_.column_bytes,
+           "device voxelizer: more columns than room");
+    for (std::int64_t at = 0; at < points; at += kStagedAtOnce) {
+      const std::int64_t count = std::min(kStagedAtOnce, points - at);
+      pieces_.push_back({&column, at, count, staging_ + used_});
+      used_ += count * size;
+      if (used_ - sent_ >= kSentAtOnce) flush();
+    }
+    used_ = (used_ + 15) / 16 * 16;
+    return {layout_.arena.begin(Arena::constant) + first, is_float ? 0 : 1};
   }
-  // All that stands before the columns.
-  void send_rest() const {
-    send_(0, static_cast<std::size_t>(layout_.column_data - layout_.arena.begin(Arena::constant)));
+  // What stands before the columns is sent with them, or after them.
+  void finish() {
+    const bool is_whole = sent_ == columns_begin();
+    if (is_whole) sent_ = 0;
+    flush();
+    if (!is_whole) send_(0, static_cast<std::size_t>(columns_begin()));
   }
 
  private:
+  struct Piece {
+    const io::Column* column;
+    std::int64_t first, count;
+    std::uint8_t* to;
+  };
+  std::int64_t columns_begin() const {
+    return layout_.column_data - layout_.arena.begin(Arena::constant);
+  }
+  static void copy(const Piece& piece) {
+    const io::Column& column = *piece.column;
+    if (column.values.dtype() == base::DType::f32) {
+      std::memcpy(piece.to, column.values.data<float>() + piece.first,
+                  static_cast<std::size_t>(piece.count) * sizeof(float));
+    } else {
+      sparseconv::detail::read_column(column, piece.first, piece.count,
+                                      reinterpret_cast<double*>(piece.to));
+    }
+  }
+  void flush() {
+    base::parallel_blocks(std::ssize(pieces_), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (auto p = begin; p < end; ++p) copy(pieces_[static_cast<std::size_t>(p)]);
+    });
+    pieces_.clear();
+    send_(static_cast<std::size_t>(sent_), static_cast<std::size_t>(used_ - sent_));
+    sent_ = used_;
+  }
+
   const VoxelLayout& layout_;
   std::uint8_t* staging_;
   const SendPiece& send_;
-  std::int64_t used_ = 0;
+  std::vector<Piece> pieces_;
+  std::int64_t used_, sent_;  // bytes of the region
 };
 
 PointCloudJob cloud_job(const VoxelizeOptions& options, std::int64_t first, std::int64_t count,
@@ -183,7 +210,7 @@ void stage_clouds(const VoxelizeOptions& options, const Capacity& capacity,
     }
   }
   *stager.host(layout.point_count) = static_cast<std::int32_t>(points);
-  stager.send_rest();
+  stager.finish();
 }
 
 DeviceVoxelizer::Outcome read_voxel_status(const VoxelizeOptions& options,

@@ -38,8 +38,8 @@ void check_voxel_options(const VoxelizeOptions& options);
 VoxelLayout lay_out_voxels(const VoxelizeOptions& options,
                            const DeviceVoxelizer::Capacity& capacity, Arena arena);
 // Fills the staging copy of the region `constant`: columns and what steps need to know. `send` is
-// called for each piece of the region that is filled, first byte and number of bytes: while one is
-// on its way to the device, the next is copied.
+// called for each piece of the region that is filled, first byte and number of bytes: while one of
+// a large cloud is on its way to the device, the next is copied.
 using SendPiece = std::function<void(std::size_t first, std::size_t bytes)>;
 void stage_clouds(const VoxelizeOptions& options, const DeviceVoxelizer::Capacity& capacity,
                   const VoxelLayout& layout, std::span<const io::Cloud* const> clouds,

@@ -40,6 +40,7 @@ void DeviceVoxelizer::reserve(const Capacity& capacity) {
     impl.uploaded.synchronize();
     impl.staging = base::cuda::PinnedBuffer<std::uint8_t>(sizes[Arena::constant]);
   }
+  allow_sample_sort();
   impl.scratch.is_dry = true;
   DeviceRunner runner(impl.scratch, nullptr);
   build_voxels(runner, impl.options, impl.layout, capacity.clouds);

@@ -29,11 +29,15 @@ set(GEMM_CORE_SOURCES
   device/gemm.cpp
   device/gemm_checks.cpp
   device/gemm_config.cpp
+  device/gemm_overlap_checks.cpp
   device/gemm_side_checks.cpp
+  device/gemm_visitor_checks.cpp
   device/machine.cpp
   device/reduction.cpp
   device/sparse_gemm.cpp
   epilogue/cpu_epilogue.cpp
+  epilogue/node_memory.cpp
   epilogue/visitor_graph.cpp
+  epilogue/visitor_memory.cpp
   epilogue/visitor_nodes.cpp
   kernel/cpu_dense_kernel.cpp)

@@ -12,5 +12,22 @@ GemmStatus check_gemm_side_operands(const GemmArguments& arguments);
 GemmStatus check_gemm_schedule(const GemmArguments& arguments);
 // Alignment of what epilogue nodes read.
 GemmStatus check_gemm_nodes(const GemmArguments& arguments);
+// D against itself, A, B and C; each has been checked alone.
+GemmStatus check_gemm_overlap(const GemmArguments& arguments);
+// D against lists, scales, zero points, metadata and what nodes read; shapes have been checked.
+GemmStatus check_gemm_side_overlap(const GemmArguments& arguments);
+// What the nodes of a visitor read and write: alignment, against operands and each other.
+GemmStatus check_gemm_visitor(const GemmArguments& arguments);
+
+inline bool has_c(const GemmArguments& g) { return g.beta != 0 || g.beta_imag != 0; }
+inline std::int64_t columns_of_a(const GemmArguments& g) { return g.a.metadata ? g.k / 2 : g.k; }
+
+// Where the operands of a product that has been checked lie, D first, and what is read beside them;
+// one a batch where there is an array of pointers.
+struct GemmMemory {
+  std::string name;
+  ByteSpan span;
+};
+std::vector<GemmMemory> gemm_memory(const GemmArguments& arguments);
 
 }  // namespace gemm_core

@@ -3,8 +3,10 @@
 // thread, and finish once. After tile() the block holds the values that the mainloop stores to D.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "gemm_core/atom/cpu_atoms.hpp"
+#include "gemm_core/epilogue/node_memory.hpp"
 
 namespace gemm_core {
 
@@ -25,6 +27,11 @@ class TileEpilogue {
   virtual ~TileEpilogue() = default;
   // base::Error naming node, expected and got where the nodes do not fit an [m, n] x batch result.
   virtual void check(std::int64_t m, std::int64_t n, std::int64_t batch) const = 0;
+  // What nodes read and write of memory for such a result; check() need not have passed. An
+  // epilogue that names none is not held against the operands.
+  virtual std::vector<NodeMemory> memory(std::int64_t, std::int64_t, std::int64_t) const {
+    return {};
+  }
   virtual void begin(const TileGrid& grid) = 0;
   virtual void tile(const CpuAtoms& atoms, const Block& block, const TilePlace& place) = 0;
   virtual void finish() = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "gemm_core/base/error.hpp"
@@ -33,6 +34,33 @@ float combined(Reduction reduction, float a, float b) {
     default:
       return std::isnan(a) || std::isnan(b) ? a + b : std::max(a, b);
   }
+}
+
+struct Axis {
+  std::int64_t count, stride;
+};
+
+// Whether no two elements share a place: from the smallest stride on, each steps over all before.
+// Strides of axes that are stepped along are below 2^59.
+bool steps_apart(std::vector<Axis> axes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  for (Axis& axis : axes) {
+    if (axis.count <= 1) axis = {1, 0};
+    if (axis.stride >= kMost || axis.stride <= -kMost) return false;
+    axis.stride = std::abs(axis.stride);
+  }
+  std::sort(axes.begin(), axes.end(),
+            [](const Axis& x, const Axis& y) { return x.stride < y.stride; });
+  std::int64_t reach = 0;
+  for (const Axis& axis : axes) {
+    if (axis.count <= 1) continue;
+    std::int64_t step = 0;
+    if (axis.stride <= reach || __builtin_mul_overflow(axis.count - 1, axis.stride, &step) ||
+        __builtin_add_overflow(reach, step, &reach)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -168,10 +196,10 @@ void MatrixStore::check(const Extents& e) const {
   ENSURE(
       is_narrow_float(dtype) || dtype == DType::e4m3 || dtype == DType::e5m2 || dtype == DType::i8,
       "epilogue node ", name, ": element type ", base::name(dtype), " is not supported");
-  const std::int64_t row = std::abs(row_stride), column = std::abs(column_stride);
-  ENSURE(e.m <= 1 || e.n <= 1 || row > (e.n - 1) * column || column > (e.m - 1) * row,
-         "epilogue node ", name, ": strides ", row_stride, ", ", column_stride, " make [", e.m,
-         ", ", e.n, "] overlap itself");
+  ENSURE(steps_apart({{e.m, row_stride}, {e.n, column_stride}, {e.batch, batch_stride}}),
+         "epilogue node ", name, ": strides ", row_stride, ", ", column_stride,
+         " and batch stride ", batch_stride, " make [", e.m, ", ", e.n, "] x ", e.batch,
+         " overlap itself");
 }
 
 Fragment MaskStore::visit(Piece& piece, Inputs inputs) const {
@@ -192,6 +220,9 @@ void MaskStore::check(const Extents& e) const {
   if (data == nullptr) return;
   ENSURE(row_stride >= (e.n + 7) / 8, "epilogue node ", name, ": rows of ", e.n, " bits need ",
          (e.n + 7) / 8, " bytes, the stride is ", row_stride);
+  ENSURE(steps_apart({{(e.n + 7) / 8, 1}, {e.m, row_stride}, {e.batch, batch_stride}}),
+         "epilogue node ", name, ": batch stride ", batch_stride, " makes ", e.batch, " masks of ",
+         e.m, " rows overlap");
 }
 
 Fragment MaskLoad::visit(Piece& piece, Inputs) const {
@@ -222,6 +253,15 @@ std::int64_t Reduce::slots() const {
     default:
       return grid.tiles_m() * grid.tiles_n();
   }
+}
+
+void Reduce::check(const Extents& e) const {
+  if (out == nullptr || batch_stride == 0) return;
+  const std::int64_t each = axis == ReductionAxis::rows      ? e.n
+                            : axis == ReductionAxis::columns ? e.m
+                                                             : 1;
+  ENSURE(steps_apart({{each, 1}, {e.batch, batch_stride}}), "epilogue node reduce: batch stride ",
+         batch_stride, " makes ", e.batch, " results of ", each, " values overlap");
 }
 
 void Reduce::begin(const TileGrid& tiles) {

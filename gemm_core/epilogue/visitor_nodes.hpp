@@ -3,8 +3,9 @@
 // shape. visitor_tree.hpp composes nodes at compile time, visitor_graph.hpp at run time.
 //
 // A node is one struct with `visit(piece, inputs)`; where it needs them also `check` (refuses what
-// does not fit), `begin` and `finish` (state over the whole result). Null data of a load gives
-// `null_default`; a store or reduction with null data does nothing.
+// does not fit), `memory` (adds what it reads and writes), `begin` and `finish` (state over the
+// whole result). Null data of a load gives `null_default`; a store or reduction with null data does
+// nothing.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -56,6 +57,7 @@ struct MatrixLoad {
   float null_default = 0;
   Fragment visit(Piece& piece, Inputs) const;
   void check(const Extents& extents) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // [n], the same for every row.
@@ -64,6 +66,7 @@ struct RowLoad {
   std::int64_t batch_stride = 0;
   float null_default = 0;
   Fragment visit(Piece& piece, Inputs) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // [m], the same for every column.
@@ -72,6 +75,7 @@ struct ColumnLoad {
   std::int64_t batch_stride = 0;
   float null_default = 0;
   Fragment visit(Piece& piece, Inputs) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // The product of its factors (scale_a * scale_b * alpha). A factor's pointer, if any, wins over its
@@ -88,6 +92,7 @@ struct Scalar {
   explicit Scalar(std::vector<Factor> all) : factors(std::move(all)) {}
   float value(std::int64_t batch) const;
   Fragment visit(Piece& piece, Inputs) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // ---- compute ----
@@ -146,6 +151,7 @@ struct AddScaledSource {
   MatrixLoad source{.name = "C", .matrix = {}};
   Fragment visit(Piece& piece, Inputs inputs) const;
   void check(const Extents& extents) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // The value that scale * input has in `type` (e4m3, e5m2, i8: saturating; f16, bf16), as fp32.
@@ -154,6 +160,7 @@ struct Quantise {
   Scalar scale = 1.0f;
   Fragment visit(Piece& piece, Inputs inputs) const;
   void check(const Extents& extents) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // ---- store: the input passes through unchanged ----
@@ -165,6 +172,7 @@ struct MatrixStore {
   std::int64_t row_stride = 0, column_stride = 1, batch_stride = 0;
   Fragment visit(Piece& piece, Inputs inputs) const;
   void check(const Extents& extents) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // A bit an element, set where the input is at least 0: what the gradient of relu needs of a value
@@ -175,6 +183,7 @@ struct MaskStore {
   std::int64_t row_stride = 0, batch_stride = 0;  // bytes
   Fragment visit(Piece& piece, Inputs inputs) const;
   void check(const Extents& extents) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // 1 where the bit is set, else 0: the second input of ElementwiseOp::d_relu.
@@ -183,6 +192,7 @@ struct MaskLoad {
   std::int64_t row_stride = 0, batch_stride = 0;  // bytes
   float null_default = 0;
   Fragment visit(Piece& piece, Inputs) const;
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
 };
 
 // Partial results a tile, combined in tile order by finish(): the same bits for any number of
@@ -200,7 +210,9 @@ struct Reduce {
   TileGrid grid = {};
   std::vector<float> partials = {};
 
+  void check(const Extents& extents) const;
   void begin(const TileGrid& tiles);
+  void memory(const Extents& extents, std::vector<NodeMemory>& to) const;
   Fragment visit(Piece& piece, Inputs inputs);
   void finish();
   bool is_null() const { return out == nullptr && parts == nullptr; }

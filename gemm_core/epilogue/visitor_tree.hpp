@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "gemm_core/base/error.hpp"
 #include "gemm_core/collective/aligned_buffer.hpp"
 #include "gemm_core/epilogue/visitor_nodes.hpp"
 
@@ -166,6 +167,21 @@ class VisitorEpilogue final : public TileEpilogue {
     const_cast<Root&>(root_).for_each([&](auto& node) {
       if constexpr (requires { node.check(extents); }) node.check(extents);
     });
+  }
+
+  std::vector<NodeMemory> memory(std::int64_t m, std::int64_t n,
+                                 std::int64_t batch) const override {
+    const Extents extents{m, n, batch};
+    std::vector<NodeMemory> all;
+    int index = 0;
+    const_cast<Root&>(root_).for_each([&](auto& node) {
+      const std::size_t first = all.size();
+      if constexpr (requires { node.memory(extents, all); }) node.memory(extents, all);
+      for (std::size_t i = first; i < all.size(); ++i)
+        all[i].name = base::concat("epilogue node ", index, " (", all[i].name, ")");
+      ++index;
+    });
+    return all;
   }
 
   void begin(const TileGrid& grid) override {

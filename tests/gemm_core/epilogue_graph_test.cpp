@@ -198,7 +198,7 @@ TEST(EpilogueVisitor, TreesSplitsAndGraphsHaveARunTimeDescription) {
 }
 
 TEST(EpilogueVisitor, RefusesByNodeName) {
-  std::vector<float> d(static_cast<std::size_t>(kM * kN), 5.0f);
+  std::vector<float> d(static_cast<std::size_t>(kM * kN), 5.0f), aux = d;
   const auto message_of = [&](auto root) {
     VisitorEpilogue epilogue(std::move(root));
     const GemmStatus status = Gemm::can_implement(setting().arguments(d, &epilogue));
@@ -208,11 +208,11 @@ TEST(EpilogueVisitor, RefusesByNodeName) {
   EXPECT_NE(
       message_of(linear_combination(1.0f, 2.0f, {.name = "C"})).find("node C: null, but beta is 2"),
       std::string::npos);
-  EXPECT_NE(message_of(tree(MatrixLoad{.name = "mask", .matrix = {d.data(), DType::i32, kN, 1}}))
+  EXPECT_NE(message_of(tree(MatrixLoad{.name = "mask", .matrix = {aux.data(), DType::i32, kN, 1}}))
                 .find("node mask"),
             std::string::npos);
-  EXPECT_NE(message_of(
-                tree(MatrixStore{.name = "copy", .data = d.data(), .row_stride = 3}, Accumulator{}))
+  EXPECT_NE(message_of(tree(MatrixStore{.name = "copy", .data = aux.data(), .row_stride = 3},
+                            Accumulator{}))
                 .find("node copy"),
             std::string::npos);
   EXPECT_NE(message_of(tree(Quantise{DType::i32, 1.0f}, Accumulator{})).find("quantise"),

@@ -29,6 +29,7 @@ set(GEMM_CORE_SOURCES
   device/gemm.cpp
   device/gemm_checks.cpp
   device/gemm_config.cpp
+  device/gemm_group_checks.cpp
   device/gemm_overlap_checks.cpp
   device/gemm_side_checks.cpp
   device/gemm_visitor_checks.cpp

@@ -173,8 +173,7 @@ GemmStatus Contraction::initialize(const ContractionArguments& g, void* workspac
 
 GemmStatus Contraction::run() {
   if (!initialized_) return {Code::not_initialized, "contraction: run before initialize"};
-  run_products(lowered_, workspace_);
-  return {};
+  return run_within_memory("contraction", [&] { run_products(lowered_, workspace_); });
 }
 
 }  // namespace gemm_core

@@ -79,6 +79,15 @@ bool multiply(const Modes& modes, ModeKind kind, std::int64_t& product) {
   return true;
 }
 
+// The packed operands of all batches; each product of extents is at most 2^59.
+bool packs_within_limit_of(const Modes& modes) {
+  std::int64_t n = 1, k = 1, batch = 1;
+  multiply(modes, ModeKind::n, n);
+  multiply(modes, ModeKind::k, k);
+  multiply(modes, ModeKind::batch, batch);
+  return packs_within_limit(n, k, batch);
+}
+
 GemmStatus check_modes(const ContractionArguments& g) {
   for (std::size_t i = 0; i < g.modes.size(); ++i) {
     if (g.modes[i].extent < 0)
@@ -97,6 +106,8 @@ GemmStatus check_modes(const ContractionArguments& g) {
         !multiply(g.modes, ModeKind::batch, all))
       return refuse(Code::invalid_extent, what, " to more than 2^59 elements");
   }
+  if (!packs_within_limit_of(g.modes))
+    return refuse(Code::invalid_extent, "the extents of B multiply to more than 2^62 bytes packed");
   return {};
 }
 

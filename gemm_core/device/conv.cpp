@@ -23,6 +23,24 @@ GemmStatus refuse(Code code, const Parts&... parts) {
 
 std::int64_t product(const Axes& x) { return x[0] * x[1] * x[2]; }
 
+// Elements of the tensors, as far as extents alone say.
+GemmStatus check_sizes(const ConvProblem& p, double positions) {
+  constexpr double kMost = 0x1p50;
+  const auto number = [](std::int64_t x) { return static_cast<double>(x); };
+  const double taps = number(p.kernel[0]) * number(p.kernel[1]) * number(p.kernel[2]);
+  const double filter = taps * number(p.filters) * number(p.channels / p.groups);
+  const std::pair<const char*, double> tensors[] = {
+      {"the activation", positions * number(p.channels)},
+      {"the output", positions * number(p.filters)},
+      {"the filter", filter}};
+  for (const auto& [name, elements] : tensors) {
+    if (elements > kMost)
+      return refuse(Code::invalid_extent, name, " has up to ", elements,
+                    " elements, the limit is 2^50");
+  }
+  return {};
+}
+
 GemmStatus check_problem(const ConvProblem& p) {
   constexpr std::int64_t kMost = 1 << 29, kMostStride = 1 << 16;
   if (p.axes < 1 || p.axes > 3)
@@ -42,7 +60,11 @@ GemmStatus check_problem(const ConvProblem& p) {
   double positions = static_cast<double>(p.batch);
   for (std::size_t i = 0; i < 3; ++i) {
     const bool unused = i + static_cast<std::size_t>(p.axes) < 3;
-    const std::int64_t span = (p.kernel[i] - 1) * p.dilation[i] + 1;
+    // A span past the limit stands for what numbers past theirs would give; those are refused
+    // first.
+    const bool fits =
+        p.kernel[i] >= 1 && p.kernel[i] <= kMost && p.dilation[i] >= 1 && p.dilation[i] <= kMost;
+    const std::int64_t span = fits ? (p.kernel[i] - 1) * p.dilation[i] + 1 : kMost + 1;
     if (p.input[i] < 1 || p.kernel[i] < 1 || p.dilation[i] < 1 || p.stride[i] < 1 ||
         p.lower[i] < 0 || p.upper[i] < 0 || p.input[i] > kMost || p.kernel[i] > kMost ||
         p.dilation[i] > kMost || p.stride[i] > kMostStride || p.lower[i] > kMost ||
@@ -64,7 +86,7 @@ GemmStatus check_problem(const ConvProblem& p) {
   }
   if (positions > 1e12)
     return refuse(Code::invalid_extent, positions, " padded positions, the limit is 10^12");
-  return {};
+  return check_sizes(p, positions);
 }
 
 GemmStatus check_types(const ConvArguments& g) {
@@ -226,8 +248,11 @@ GemmStatus Conv::can_implement(const ConvArguments& g) {
       (g.operation == ConvOperation::filter_gradient || g.problem.groups != 1))
     return refuse(Code::unsupported, "epilogue nodes on a filter gradient or on ", g.problem.groups,
                   " groups");
+  const DenseProblem shape = conv_shape(g);
+  if (!packs_within_limit(shape.n, shape.k, g.problem.groups))
+    return refuse(Code::invalid_extent, "a product of n ", shape.n, " and k ", shape.k, " in ",
+                  g.problem.groups, " groups, packed, exceeds 2^62 bytes");
   try {
-    const DenseProblem shape = conv_shape(g);
     check_epilogue(g.epilogue, shape.m, shape.n, "conv");
   } catch (const base::Error& error) {
     return {Code::unsupported, error.what()};
@@ -272,12 +297,13 @@ GemmStatus Conv::initialize(const ConvArguments& g, void* workspace, std::size_t
 
 GemmStatus Conv::run() {
   if (!initialized_) return {Code::not_initialized, "conv: run before initialize"};
-  if (gathered_) {
-    gathered_->run();
-  } else {
-    run_products(lowered_, workspace_);
-  }
-  return {};
+  return run_within_memory("conv", [&] {
+    if (gathered_) {
+      gathered_->run();
+    } else {
+      run_products(lowered_, workspace_);
+    }
+  });
 }
 
 }  // namespace gemm_core

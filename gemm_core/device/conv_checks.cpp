@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,16 +23,25 @@ GemmStatus refuse(Code code, const Parts&... parts) {
 struct Span {
   std::intptr_t from = 0, to = 0;
 };
-Span span_of(const ConvTensor& t, std::int64_t outer, const Axes& extent, std::int64_t channels) {
+// Empty where strides reach past 2^62 bytes.
+std::optional<Span> span_of(const ConvTensor& t, std::int64_t outer, const Axes& extent,
+                            std::int64_t channels) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+  const std::int64_t most = kMostBytes / base::bytes(t.dtype);
   std::int64_t low = 0, high = 0;
   const auto reach = [&](std::int64_t count, std::int64_t stride) {
-    (stride < 0 ? low : high) += (count - 1) * stride;
+    std::int64_t step = 0;
+    if (count <= 0) return true;
+    if (__builtin_mul_overflow(count - 1, stride, &step)) return false;
+    std::int64_t& side = stride < 0 ? low : high;
+    return !__builtin_add_overflow(side, step, &side) && high < most && low > -most;
   };
-  reach(outer, t.outer_stride);
-  for (std::size_t i = 0; i < 3; ++i) reach(extent[i], t.axis_strides[i]);
-  reach(channels, t.channel_stride);
+  if (!reach(outer, t.outer_stride) || !reach(channels, t.channel_stride)) return std::nullopt;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!reach(extent[i], t.axis_strides[i])) return std::nullopt;
+  }
   const auto base = reinterpret_cast<std::intptr_t>(t.data);
-  return {base + low * base::bytes(t.dtype), base + (high + 1) * base::bytes(t.dtype)};
+  return Span{base + low * base::bytes(t.dtype), base + (high + 1) * base::bytes(t.dtype)};
 }
 
 GemmStatus check_tensor(const char* name, const ConvTensor& t) {
@@ -106,7 +116,13 @@ GemmStatus check_nodes(const ConvArguments& g, const ConvTensor& result, const A
                             result.channel_stride == 1 && result.axis_strides == packed &&
                             result.outer_stride == packed[0] * extent[0];
       if (in_place) continue;
-      const std::int64_t elements = std::max<std::int64_t>(0, shape.m - 1) * pitch + shape.n;
+      constexpr std::int64_t kMost = std::int64_t{1} << 59;
+      std::int64_t elements = 0;
+      if (__builtin_mul_overflow(std::max<std::int64_t>(0, shape.m - 1), pitch, &elements) ||
+          elements > kMost || elements < -kMost)
+        return refuse(Code::invalid_extent, name, " with row stride ", pitch,
+                      " spans more than 2^59 elements");
+      elements += shape.n;
       if (auto s = check(aux.data, aux.dtype, elements); !s.ok()) return s;
     }
   }
@@ -120,18 +136,32 @@ GemmStatus check_conv_tensors(const ConvArguments& g) {
   const ConvTensors t = conv_tensors(g);
   const bool forward = g.operation == ConvOperation::forward,
              filter = g.operation == ConvOperation::filter_gradient;
-  const Span activation = span_of(t.activation, p.batch, p.input, p.channels),
+  const auto activation = span_of(t.activation, p.batch, p.input, p.channels),
              filters = span_of(t.filter, p.filters, p.kernel, p.channels / p.groups),
              output = span_of(t.output, p.batch, p.output(), p.filters);
-  const Span a = forward ? activation : output, b = filter ? activation : filters,
-             d = forward  ? output
-                 : filter ? filters
-                          : activation;
-  if (auto s = check_tensor("A", g.a); !s.ok()) return s;
-  if (auto s = check_tensor("B", g.b); !s.ok()) return s;
-  if (auto s = check_tensor("D", g.d); !s.ok()) return s;
-  if (meet(d, a)) return refuse(Code::overlap, "operand D overlaps operand A");
-  if (meet(d, b)) return refuse(Code::overlap, "operand D overlaps operand B");
+  const bool has_terms = p.batch > 0;  // else A and B are not read
+  const struct {
+    const char* name;
+    const ConvTensor& tensor;
+    const std::optional<Span>& span;
+    bool is_used;
+  } operands[] = {{"A", g.a, forward ? activation : output, has_terms},
+                  {"B", g.b, filter ? activation : filters, has_terms},
+                  {"D", g.d,
+                   forward  ? output
+                   : filter ? filters
+                            : activation,
+                   true}};
+  for (const auto& [name, tensor, span, is_used] : operands) {
+    if (!is_used) continue;
+    if (auto s = check_tensor(name, tensor); !s.ok()) return s;
+    if (!span) return refuse(Code::invalid_extent, "operand ", name, " spans more than 2^62 bytes");
+  }
+  const Span d = *operands[2].span;
+  for (std::size_t i = 0; i < 2 && has_terms; ++i) {
+    if (meet(d, *operands[i].span))
+      return refuse(Code::overlap, "operand D overlaps operand ", operands[i].name);
+  }
   const ConvTensor& result = forward ? t.output : filter ? t.filter : t.activation;
   const std::int64_t outer = filter ? p.filters : p.batch, channels = forward ? p.filters
                                                                       : filter
@@ -150,7 +180,9 @@ GemmStatus check_conv_tensors(const ConvArguments& g) {
                         before.outer_stride == result.outer_stride &&
                         before.axis_strides == result.axis_strides &&
                         before.channel_stride == result.channel_stride;
-  if (!in_place && meet(d, span_of(before, outer, extent, channels)))
+  const auto c = span_of(before, outer, extent, channels);
+  if (!c) return refuse(Code::invalid_extent, "operand C spans more than 2^62 bytes");
+  if (!in_place && meet(d, *c))
     return refuse(Code::overlap, "operand D overlaps operand C without being the same tensor");
   return {};
 }

@@ -21,6 +21,17 @@ std::size_t products_workspace(const DenseProblem& one, std::int64_t count, cons
                                   split_bytes(cpu_atoms(), one, split) + kAlignment);
 }
 
+bool packs_within_limit(std::int64_t n, std::int64_t k, std::int64_t count) {
+  // Columns fill whole vectors, complex numbers are two reals, words have at most eight bytes.
+  constexpr std::int64_t kMostPadding = 64, kMost = std::int64_t{1} << 62;
+  std::int64_t bytes = 0;
+  return !__builtin_mul_overflow(n, std::int64_t{2}, &bytes) &&
+         !__builtin_add_overflow(bytes, kMostPadding, &bytes) &&
+         !__builtin_mul_overflow(bytes, k, &bytes) &&
+         !__builtin_mul_overflow(bytes, std::int64_t{16}, &bytes) &&
+         !__builtin_mul_overflow(bytes, count, &bytes) && bytes < kMost;
+}
+
 GemmStatus check_workspace(const char* operation, const void* workspace, std::size_t bytes,
                            std::size_t needed) {
   if (bytes >= needed && (workspace != nullptr || needed == 0)) return {};

@@ -2,6 +2,9 @@
 // they point into, the workspace of their packed operands, the run.
 #pragma once
 #include <deque>
+#include <new>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "gemm_core/device/gemm.hpp"
@@ -31,6 +34,21 @@ std::size_t products_workspace(const DenseProblem& one, std::int64_t count, cons
 GemmStatus check_workspace(const char* operation, const void* workspace, std::size_t bytes,
                            std::size_t needed);
 void run_products(const LoweredProducts& lowered, void* workspace);
+
+// Whether `count` packed operands [k, n] of any type have less than 2^62 bytes.
+bool packs_within_limit(std::int64_t n, std::int64_t k, std::int64_t count);
+// What running out of memory is to a caller; nothing leaves run() but statuses.
+template <class Run>
+GemmStatus run_within_memory(const char* operation, const Run& run) {
+  try {
+    run();
+    return {};
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  return {GemmStatus::Code::unsupported,
+          std::string(operation) + ": no memory for the scratch of its tiles; D is unfinished"};
+}
 
 // Types, alpha, beta, schedule and tiling of a product by themselves, as check_gemm sees them;
 // messages name `operation`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gemm_core/base/error.hpp"
+#include "gemm_core/device/dense_operation.hpp"
 #include "gemm_core/device/gemm_checks.hpp"
 #include "gemm_core/device/gemm_config.hpp"
 #include "gemm_core/kernel/cpu_dense_kernel.hpp"
@@ -136,6 +137,39 @@ GemmStatus check_workspace(const void* workspace, std::size_t bytes, std::size_t
   return {};
 }
 
+void run_batches(const GemmArguments& g, void* workspace) {
+  begin_visitor(g);
+  if (!is_empty(g)) {
+    const Accesses accesses(g);
+    const std::int64_t each = packed_bytes(cpu_atoms(), sizes_of(g));
+    const std::int64_t chunk = batches_at_once(g, each);
+    char* const packed = aligned(workspace);
+    for (std::int64_t first = 0; first < g.batch; first += chunk) {
+      std::vector<PackedProblem> problems;
+      for (std::int64_t l = first; l < std::min(g.batch, first + chunk); ++l)
+        problems.push_back({problem_of(g, l, accesses), packed + (l - first) * each});
+      run_split_problems(problems, split_of(g), packed + chunk * each);
+    }
+  }
+  finish_visitor(g);
+}
+
+void run_groups(const std::vector<GemmArguments>& groups, void* workspace) {
+  std::vector<PackedProblem> problems;
+  std::vector<Accesses> accesses;  // problems point into it
+  accesses.reserve(groups.size());
+  char* packed = aligned(workspace);
+  for (const auto& g : groups) {
+    begin_visitor(g);
+    if (is_empty(g)) continue;
+    accesses.emplace_back(g);
+    problems.push_back({problem_of(g, 0, accesses.back()), packed});
+    packed += packed_bytes(cpu_atoms(), problems.back().problem);
+  }
+  run_problems(problems);
+  for (const auto& g : groups) finish_visitor(g);
+}
+
 }  // namespace
 
 GemmStatus Gemm::can_implement(const GemmArguments& arguments) { return check_gemm(arguments); }
@@ -168,24 +202,8 @@ GemmStatus Gemm::update(const GemmArguments& arguments) {
 
 GemmStatus Gemm::run() {
   if (!initialized_) return {GemmStatus::Code::not_initialized, "gemm: run before initialize"};
-  const GemmArguments& g = arguments_;
-  begin_visitor(g);
-  if (!is_empty(g)) {
-    const Accesses accesses(g);
-    const std::int64_t each = packed_bytes(cpu_atoms(), sizes_of(g));
-    const std::int64_t chunk = batches_at_once(g, each);
-    char* const packed = aligned(workspace_);
-    for (std::int64_t first = 0; first < g.batch; first += chunk) {
-      std::vector<PackedProblem> problems;
-      for (std::int64_t l = first; l < std::min(g.batch, first + chunk); ++l)
-        problems.push_back({problem_of(g, l, accesses), packed + (l - first) * each});
-      run_split_problems(problems, split_of(g), packed + chunk * each);
-    }
-  }
-  finish_visitor(g);
-  return {};
+  return run_within_memory("gemm", [&] { run_batches(arguments_, workspace_); });
 }
-
 GemmStatus GroupedGemm::can_implement(std::span<const GemmArguments> groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     GemmStatus status =
@@ -198,7 +216,7 @@ GemmStatus GroupedGemm::can_implement(std::span<const GemmArguments> groups) {
       return status;
     }
   }
-  return {};
+  return check_groups_apart(groups);
 }
 
 std::size_t GroupedGemm::workspace_size(std::span<const GemmArguments> groups) {
@@ -224,20 +242,7 @@ GemmStatus GroupedGemm::run() {
   if (!initialized_) {
     return {GemmStatus::Code::not_initialized, "grouped gemm: run before initialize"};
   }
-  std::vector<PackedProblem> problems;
-  std::vector<Accesses> accesses;  // problems point into it
-  accesses.reserve(groups_.size());
-  char* packed = aligned(workspace_);
-  for (const auto& g : groups_) {
-    begin_visitor(g);
-    if (is_empty(g)) continue;
-    accesses.emplace_back(g);
-    problems.push_back({problem_of(g, 0, accesses.back()), packed});
-    packed += packed_bytes(cpu_atoms(), problems.back().problem);
-  }
-  run_problems(problems);
-  for (const auto& g : groups_) finish_visitor(g);
-  return {};
+  return run_within_memory("grouped gemm", [&] { run_groups(groups_, workspace_); });
 }
 
 }  // namespace gemm_core

@@ -5,6 +5,7 @@
 
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/dense_operation.hpp"
 #include "gemm_core/device/operand_extent.hpp"
 #include "gemm_core/epilogue/cpu_epilogue.hpp"
 
@@ -110,21 +111,23 @@ GemmStatus check_access(const GemmArguments& g) {
     const GemmOperand& operand;
   } operands[] = {{"A", g.a}, {"B", g.b}, {"C", g.c}};
   for (const auto& [name, o] : operands) {
-    if (o.metadata && o.data != g.a.data)
+    if (o.metadata && &o != &g.a)
       return refuse(Code::unsupported, "operand ", name,
                     " has metadata: only A may be structured sparse");
-    if (!o.pointers && g.batch > 1 && o.batch_stride * base::bits(o.dtype) % 8 != 0) {
+    if (!o.pointers && g.batch > 1 && o.batch_stride % 8 * base::bits(o.dtype) % 8 != 0) {
       return refuse(Code::misaligned, "operand ", name, ": batch stride ", o.batch_stride, " of ",
                     base::name(o.dtype), " is no whole number of bytes");
     }
   }
   if (g.c.scale.data || g.c.zero.data)
     return refuse(Code::unsupported, "operand C has scales or zero points: only A and B take them");
-  if (g.a.metadata && (g.k % 4 != 0 || g.a.metadata_pitch * 8 < g.k || g.batch != 1)) {
+  if (g.a.metadata && (g.k % 4 != 0 || g.a.metadata_pitch < (g.k + 7) / 8 || g.batch != 1)) {
     return refuse(Code::unsupported, "structured sparse A: k ", g.k,
                   " must be a multiple of 4, metadata pitch ", g.a.metadata_pitch, " at least ",
                   (g.k + 7) / 8, " and batch ", g.batch, " 1");
   }
+  if (g.a.metadata && (g.a.rows.indices || g.a.columns.indices))
+    return refuse(Code::unsupported, "structured sparse A takes no row or column indices");
   if (g.a.metadata && !computes_in_f32(g.compute))
     return refuse(Code::unsupported, "structured sparse A is not supported for ",
                   base::name(g.compute));
@@ -148,6 +151,8 @@ GemmStatus check_extents(const GemmArguments& g) {
     return refuse(Code::invalid_extent, "m ", g.m, " x k ", g.k, " x 8 bytes exceeds 2^63");
   if (too_large(g.k, g.n))
     return refuse(Code::invalid_extent, "k ", g.k, " x n ", g.n, " x 8 bytes exceeds 2^63");
+  if (!packs_within_limit(g.n, g.k, 1))
+    return refuse(Code::invalid_extent, "k ", g.k, " x n ", g.n, " packed exceeds 2^62 bytes");
   return {};
 }
 

@@ -16,6 +16,10 @@ GemmStatus check_gemm_nodes(const GemmArguments& arguments);
 GemmStatus check_gemm_overlap(const GemmArguments& arguments);
 // D against lists, scales, zero points, metadata and what nodes read; shapes have been checked.
 GemmStatus check_gemm_side_overlap(const GemmArguments& arguments);
+// The results of an array of pointers against each other.
+GemmStatus check_batches_apart(const GemmArguments& arguments);
+// D of each group against D, A, B and C of the others; each group has been checked alone.
+GemmStatus check_groups_apart(std::span<const GemmArguments> groups);
 // What the nodes of a visitor read and write: alignment, against operands and each other.
 GemmStatus check_gemm_visitor(const GemmArguments& arguments);
 

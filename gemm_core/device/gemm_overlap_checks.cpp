@@ -24,8 +24,9 @@ GemmStatus refuse(Code code, const Parts&... parts) {
 // Two elements of D must not share an address: from the smallest stride on, each steps over all
 // that the smaller ones reach.
 GemmStatus check_output_strides(const GemmArguments& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return {};
   std::array<Axis, 3> axes = axes_of(g.d, g.m, g.n, g.batch);
-  for (Axis& axis : axes) axis.stride = std::abs(axis.stride);
+  for (Axis& axis : axes) axis.stride = axis.count > 1 ? std::abs(axis.stride) : 0;
   std::sort(axes.begin(), axes.end(),
             [](const Axis& x, const Axis& y) { return x.stride < y.stride; });
   std::int64_t reach = 0;
@@ -185,6 +186,7 @@ void add_spans(const char* name, const Operand& o, const std::array<Axis, 3>& ax
 
 GemmStatus check_gemm_overlap(const GemmArguments& g) {
   if (auto s = check_output_strides(g); !s.ok()) return s;
+  if (auto s = check_batches_apart(g); !s.ok()) return s;
   return check_operands(g);
 }
 

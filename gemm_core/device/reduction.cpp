@@ -8,6 +8,7 @@
 #include "gemm_core/base/error.hpp"
 #include "gemm_core/base/parallel.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
+#include "gemm_core/device/dense_operation.hpp"
 
 namespace gemm_core {
 namespace {
@@ -170,8 +171,7 @@ void run_all(const ReductionArguments& g) {
   }
 }
 
-GemmStatus check_modes(const ReductionArguments& g) {
-  Span in, out;
+GemmStatus check_modes(const ReductionArguments& g, Span& in, Span& out) {
   std::int64_t all = 1;
   for (std::size_t i = 0; i < g.modes.size(); ++i) {
     const auto& m = g.modes[i];
@@ -185,22 +185,25 @@ GemmStatus check_modes(const ReductionArguments& g) {
                     " makes more than 2^59 elements");
   }
   auto kept = chosen(g, true);
+  std::erase_if(kept, [](const auto& m) { return m.extent <= 1; });
   std::sort(kept.begin(), kept.end(),
             [](const auto& x, const auto& y) { return std::abs(x.out) < std::abs(y.out); });
   std::int64_t reach = 0;
   for (const auto& m : kept) {
-    if (m.extent <= 1) continue;
     if (std::abs(m.out) <= reach)
       return refuse(Code::unsupported, "the output overlaps itself: a mode of extent ", m.extent,
                     " has stride ", m.out);
     reach += (m.extent - 1) * std::abs(m.out);
   }
-  const auto address = [](const ReductionOperand& o, std::int64_t e) {
-    return reinterpret_cast<std::intptr_t>(o.data) + e * base::bytes(o.dtype);
-  };
-  if (address(g.output, out.low) < address(g.input, in.high + 1) &&
-      address(g.input, in.low) < address(g.output, out.high + 1))
-    return refuse(Code::overlap, "the output overlaps the input");
+  return {};
+}
+
+GemmStatus check_operand(const char* name, const ReductionOperand& o) {
+  if (o.data == nullptr) return refuse(Code::null_operand, "the ", name, " is null");
+  const auto size = static_cast<std::uintptr_t>(base::bytes(o.dtype));
+  if (reinterpret_cast<std::uintptr_t>(o.data) % size != 0)
+    return refuse(Code::misaligned, "the ", name, " is not aligned to its element of ", size,
+                  " bytes");
   return {};
 }
 
@@ -215,16 +218,19 @@ GemmStatus Reduction::can_implement(const ReductionArguments& g) {
     return refuse(Code::unsupported, base::name(in), " to ", base::name(out), " is not supported");
   if (in == DType::i32 && g.scale != 1)
     return refuse(Code::unsupported, "int32 takes scale 1, got ", g.scale);
+  Span in_span, out_span;
+  if (auto s = check_modes(g, in_span, out_span); !s.ok()) return s;
   if (product(chosen(g, true)) == 0) return {};
-  for (const auto& [name, o] :
-       {std::pair<const char*, ReductionOperand>{"input", g.input}, {"output", g.output}}) {
-    if (o.data == nullptr) return refuse(Code::null_operand, "the ", name, " is null");
-    const auto size = static_cast<std::uintptr_t>(base::bytes(o.dtype));
-    if (reinterpret_cast<std::uintptr_t>(o.data) % size != 0)
-      return refuse(Code::misaligned, "the ", name, " is not aligned to its element of ", size,
-                    " bytes");
-  }
-  return check_modes(g);
+  if (auto s = check_operand("output", g.output); !s.ok()) return s;
+  if (product(chosen(g, false)) == 0) return {};  // the input is not read
+  if (auto s = check_operand("input", g.input); !s.ok()) return s;
+  const auto address = [](const ReductionOperand& o, std::int64_t e) {
+    return reinterpret_cast<std::intptr_t>(o.data) + e * base::bytes(o.dtype);
+  };
+  if (address(g.output, out_span.low) < address(g.input, in_span.high + 1) &&
+      address(g.input, in_span.low) < address(g.output, out_span.high + 1))
+    return refuse(Code::overlap, "the output overlaps the input");
+  return {};
 }
 
 GemmStatus Reduction::initialize(const ReductionArguments& g) {
@@ -237,18 +243,16 @@ GemmStatus Reduction::initialize(const ReductionArguments& g) {
 
 GemmStatus Reduction::run() {
   if (!initialized_) return {Code::not_initialized, "reduction: run before initialize"};
-  switch (arguments_.input.dtype) {
-    case DType::f64:
-      run_all<double>(arguments_);
-      break;
-    case DType::i32:
-      run_all<std::int32_t>(arguments_);
-      break;
-    default:
-      run_all<float>(arguments_);
-      break;
-  }
-  return {};
+  return run_within_memory("reduction", [&] {
+    switch (arguments_.input.dtype) {
+      case DType::f64:
+        return run_all<double>(arguments_);
+      case DType::i32:
+        return run_all<std::int32_t>(arguments_);
+      default:
+        return run_all<float>(arguments_);
+    }
+  });
 }
 
 }  // namespace gemm_core

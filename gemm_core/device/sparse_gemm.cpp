@@ -15,7 +15,20 @@ void check(const DenseRows& m, const char* operation) {
          ": element type ", base::name(m.dtype), " is not supported");
   ENSURE(m.rows >= 0 && m.columns >= 0 && m.columns % 4 == 0, operation, ": [", m.rows, ", ",
          m.columns, "], expected a multiple of 4 columns");
-  ENSURE(m.data != nullptr || m.rows == 0 || m.columns == 0, operation, ": the matrix is null");
+  if (m.rows == 0 || m.columns == 0) return;
+  ENSURE(m.data != nullptr, operation, ": the matrix is null");
+  ENSURE(reinterpret_cast<std::uintptr_t>(m.data) %
+                 static_cast<std::uintptr_t>(base::bytes(m.dtype)) ==
+             0,
+         operation, ": the matrix is not aligned to its element of ", base::bytes(m.dtype),
+         " bytes");
+  constexpr std::int64_t kMost = std::int64_t{1} << 59;
+  std::int64_t elements = 0, reach = 0;
+  ENSURE(!__builtin_mul_overflow(m.rows, m.columns, &elements) && elements <= kMost &&
+             !__builtin_mul_overflow(m.rows - 1, m.row_stride, &reach) && reach <= kMost &&
+             reach >= -kMost,
+         operation, ": [", m.rows, ", ", m.columns, "] with row stride ", m.row_stride,
+         " spans more than 2^59 elements");
 }
 
 float at(const DenseRows& m, std::int64_t row, std::int64_t column) {

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "apps/bench/bench.hpp"
-#include "apps/bench/gemm_device.hpp"
-#include "apps/bench/gemm_sweep.hpp"
+#include "apps/bench/gemm_contender.hpp"
+#include "apps/bench/gemm_settings.hpp"
 #include "apps/bench/result_files.hpp"
 #include "apps/commands.hpp"
-#include "apps/messages.hpp"
-#include "apps/values.hpp"
 #include "benchmarks/peers/blas.hpp"
 #include "gemm_core/base/parallel.hpp"
 
@@ -18,49 +15,6 @@ namespace {
 
 using gemm_core::GemmArguments;
 using gemm_core::GemmConfig;
-using gemm_core::TuningTable;
-
-struct SweepSettings {
-  BenchSettings bench;
-  std::vector<std::string>
-      filters;  // a configuration's name holds one of them; empty: the selected one only
-  bool all = false, peers = false, verify = true, list = false, cold = false;
-  int workspaces = 1;
-  TuningTable tuning;       // read from --tuning
-  TuningTable best;         // for --tune
-  std::string failures_to;  // stem of saved inputs
-};
-
-SweepSettings sweep_settings(const Arguments& arguments, const std::vector<GemmTask>& tasks) {
-  SweepSettings s;
-  s.bench = bench_settings(arguments, {tasks.front().type});
-  s.filters = split_list(arguments.text("config"));
-  s.all = arguments.has("all-configs") || !s.filters.empty() || arguments.has("tune");
-  s.peers = arguments.has("peers");
-  s.verify = !arguments.has("no-verify");
-  s.list = arguments.has("list");
-  s.cold = arguments.has("cold-l2");
-  ENSURE_USAGE(!s.cold || !s.bench.place().is_cpu(), "--cold-l2: for a GPU");
-  s.workspaces = static_cast<int>(integer_option(arguments, "workspaces", 1, 1, 64));
-  s.failures_to = arguments.text("save-failures");
-  if (arguments.has("tuning")) s.tuning = TuningTable::read(arguments.text("tuning"));
-  return s;
-}
-
-bool is_wanted(const SweepSettings& s, const std::string& name) {
-  return s.filters.empty() ||
-         std::any_of(s.filters.begin(), s.filters.end(),
-                     [&](const auto& filter) { return name.find(filter) != std::string::npos; });
-}
-
-std::vector<GemmConfig> configs_of(const SweepSettings& s, const GemmArguments& problem) {
-  if (!s.all) return {s.tuning.select(problem)};
-  std::vector<GemmConfig> chosen;
-  for (GemmConfig& config : gemm_core::gemm_configs(problem)) {
-    if (is_wanted(s, config.name)) chosen.push_back(std::move(config));
-  }
-  return chosen;
-}
 
 BenchResult result_of(const GemmTask& task, const std::string& name, int threads,
                       const Times& times) {
@@ -94,40 +48,14 @@ TimedCase case_of(const GemmTask& task, const std::string& config, const Times& 
   return c;
 }
 
-// One configuration of a task, ready to run on each workspace in turn.
-class Contender {
- public:
-  Contender(const GemmConfig& config, GemmInputs& inputs) {
-    for (int i = 0; i < inputs.workspaces(); ++i) {
-      std::vector<GemmArguments> groups = inputs.arguments(i);
-      for (GemmArguments& g : groups) gemm_core::apply(config, g);
-      const bool one = groups.size() == 1;
-      workspace_.resize(
-          std::max(workspace_.size(), one ? gemm_core::Gemm::workspace_size(groups[0])
-                                          : gemm_core::GroupedGemm::workspace_size(groups)));
-      problems_.push_back(std::move(groups));
-    }
-    for (const auto& groups : problems_) {
-      if (groups.size() == 1) {
-        check(single_.emplace_back().initialize(groups[0], workspace_.data(), workspace_.size()));
-      } else {
-        check(grouped_.emplace_back().initialize(groups, workspace_.data(), workspace_.size()));
-      }
-    }
-  }
-  void run(std::size_t which) {
-    check(single_.empty() ? grouped_[which].run() : single_[which].run());
-  }
-  void run_next() { run(next_++ % problems_.size()); }
-
- private:
-  static void check(const gemm_core::GemmStatus& status) { ENSURE(status.ok(), status.message); }
-  std::vector<std::vector<GemmArguments>> problems_;
-  std::vector<std::uint8_t> workspace_;
-  std::vector<gemm_core::Gemm> single_;
-  std::vector<gemm_core::GroupedGemm> grouped_;
-  std::size_t next_ = 0;
-};
+void add_error(const SweepSettings& s, double error, BenchResult& r) {
+  if (!s.verify) return;
+  r.more["error"] = error;
+  r.more["reference"] = s.against_peer ? "peer" : "host";
+  if (!s.tolerance.epsilon) return;
+  r.more["epsilon"] = *s.tolerance.epsilon;
+  r.more["nonzero_floor"] = s.tolerance.nonzero_floor;
+}
 
 class TaskBench {
  public:
@@ -142,23 +70,24 @@ class TaskBench {
   void run(int threads) {
     const base::Threads pool(threads);
     const GemmArguments problem = inputs_.arguments(0)[0];
-    const std::vector<GemmConfig> configs = configs_of(s_, problem);
-    ENSURE_USAGE(!configs.empty(), "--config: no configuration of ", task_.name(),
-                 " has such a name");
-    std::vector<std::unique_ptr<Contender>> contenders;
+    const std::vector<GemmConfig> configs = configs_of(s_, task_, problem);
+    const benchmarks::OpenBlas blas;
+    std::vector<float> theirs;
+    if (s_.peers || s_.against_peer) prepare_peer(blas, threads, theirs);
+    if (s_.against_peer) run_peer(blas, theirs);
+    std::vector<std::unique_ptr<GemmContender>> contenders;
     std::vector<double> errors;
     std::vector<std::function<double()>> work;
     for (const GemmConfig& config : configs) {
-      contenders.push_back(std::make_unique<Contender>(config, inputs_));
-      errors.push_back(s_.verify ? verify(*contenders.back(), pool) : 0);
-      Contender* contender = contenders.back().get();
+      contenders.push_back(std::make_unique<GemmContender>(config, inputs_));
+      errors.push_back(s_.verify ? verify(*contenders.back(), pool, theirs) : 0);
+      GemmContender* contender = contenders.back().get();
       work.push_back([this, contender, &pool] {
         return seconds_of([&] { pool.run([&] { contender->run_next(); }); }, s_.bench.clock);
       });
     }
-    const benchmarks::OpenBlas blas;
-    std::vector<float> theirs;
-    if (s_.peers) work.push_back(peer(blas, threads, theirs));
+    if (s_.peers)
+      work.push_back([&] { return seconds_of([&] { run_peer(blas, theirs); }, s_.bench.clock); });
     const std::vector<Times> times = time_in_turn(work, s_.bench.rounds);
     const double peer_ms = s_.peers ? times.back().min_ms : 0;
     for (std::size_t i = 0; i < configs.size(); ++i)
@@ -171,35 +100,36 @@ class TaskBench {
   }
 
  private:
-  double verify(Contender& contender, const base::Threads& pool) {
+  double verify(GemmContender& contender, const base::Threads& pool,
+                const std::vector<float>& theirs) {
     pool.run([&] { contender.run(0); });
-    const double error = inputs_.worst_error();
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(theirs.data());
+    const double error = inputs_.worst_error(
+        s_.tolerance, {}, {bytes, s_.against_peer ? theirs.size() * sizeof(float) : 0});
     if (error > 1 && !s_.failures_to.empty()) inputs_.save(s_.failures_to + task_.name());
     return error;
   }
 
-  std::function<double()> peer(const benchmarks::OpenBlas& blas, int threads,
-                               std::vector<float>& theirs) {
-    ENSURE(blas.found(), "--peers: OpenBLAS (libopenblas.so.0) is not installed");
-    ENSURE_USAGE(task_.type == "fp32" && (task_.layout == "nt" || task_.layout == "nn"),
-                 "--peers: OpenBLAS is timed for fp32, layouts nt and nn");
+  void prepare_peer(const benchmarks::OpenBlas& blas, int threads, std::vector<float>& theirs) {
+    const char* option = s_.peers ? "--peers" : "--reference peer";
+    ENSURE(blas.found(), option, ": OpenBLAS (libopenblas.so.0) is not installed");
+    ENSURE_USAGE(task_.type == "fp32" && (task_.layout == "nt" || task_.layout == "nn"), option,
+                 ": OpenBLAS is run for fp32, layouts nt and nn");
     blas.set_threads(threads);
-    theirs.resize(static_cast<std::size_t>(task_.m * task_.n));
-    return [this, &blas, &theirs] {
-      const auto groups = inputs_.arguments(0);
-      return seconds_of(
-          [&] {
-            for (const auto& g : groups) {
-              const auto* a = static_cast<const float*>(g.a.data);
-              const auto* b = static_cast<const float*>(g.b.data);
-              if (task_.layout == "nt")
-                blas.sgemm_nt(task_.m, task_.n, task_.k, a, b, theirs.data());
-              else
-                blas.sgemm_nn(task_.m, task_.n, task_.k, a, b, theirs.data());
-            }
-          },
-          s_.bench.clock);
-    };
+    theirs.resize(static_cast<std::size_t>(task_.groups * task_.m * task_.n));
+  }
+
+  void run_peer(const benchmarks::OpenBlas& blas, std::vector<float>& theirs) {
+    float* d = theirs.data();
+    for (const GemmArguments& g : inputs_.arguments(0)) {
+      const auto* a = static_cast<const float*>(g.a.data);
+      const auto* b = static_cast<const float*>(g.b.data);
+      if (task_.layout == "nt")
+        blas.sgemm_nt(task_.m, task_.n, task_.k, a, b, d);
+      else
+        blas.sgemm_nn(task_.m, task_.n, task_.k, a, b, d);
+      d += task_.m * task_.n;
+    }
   }
 
   void add(const GemmConfig& config, const GemmArguments& problem, int threads, const Times& times,
@@ -209,7 +139,7 @@ class TaskBench {
     BenchResult r = result_of(task_, s_.all ? "gemm " + config.name : "gemm", threads, times);
     r.more["config"] = config.name;
     r.more["estimate_ms"] = estimate;
-    if (s_.verify) r.more["error"] = error;
+    add_error(s_, error, r);
     if (s_.peers) r.more["speed_over_openblas"] = peer_ms / times.min_ms;
     report_.add(r);
     cases_.push_back(case_of(task_, config.name, times, estimate, s_.verify, error));
@@ -222,32 +152,33 @@ class TaskBench {
   GemmInputs inputs_;
 };
 
+std::string no_cublas(const GemmTask& task) {
+  return "cuBLAS (libcublas.so, libcublasLt.so) is missing, or does not take " + task.name();
+}
+
 // A task on a GPU: the kernels that take it, in turn, and cuBLAS.
 void bench_on_device(SweepSettings& s, const GemmTask& task, BenchReport& report,
                      std::vector<TimedCase>& cases) {
   GemmInputs inputs(task, s.workspaces, 7);
   DeviceGemm device(s.bench.place(), inputs, s.cold);
-  std::vector<DeviceGemmConfig> configs = device.configs();
-  const std::string selected = device.selected(s.tuning);
-  std::erase_if(configs, [&](const DeviceGemmConfig& c) {
-    return s.all ? !is_wanted(s, c.name) : c.name != selected;
-  });
-  ENSURE_USAGE(!configs.empty(), "--config: no kernel that takes ", task.name(),
-               " has such a name");
+  const std::vector<DeviceGemmConfig> configs = device_configs(s, task, device);
   std::vector<double> errors;
   std::vector<std::function<double()>> work;
+  std::vector<std::uint8_t> theirs;
+  if (s.against_peer) {
+    theirs = device.peer_result();
+    ENSURE(!theirs.empty(), "--reference peer: ", no_cublas(task));
+  }
   for (const DeviceGemmConfig& config : configs) {
-    errors.push_back(s.verify ? inputs.worst_error(device.compute(config.name)) : 0);
+    errors.push_back(s.verify ? inputs.worst_error(s.tolerance, device.compute(config.name), theirs)
+                              : 0);
     if (errors.back() > 1 && !s.failures_to.empty()) inputs.save(s.failures_to + task.name());
     work.push_back(device.contender(config.name));
   }
   const bool has_peer = s.peers;
   if (has_peer) {
     work.push_back(device.peer());
-    ENSURE(work.back() != nullptr,
-           "--peers: cuBLAS (libcublas.so, libcublasLt.so) is missing, or "
-           "does not take ",
-           task.name());
+    ENSURE(work.back() != nullptr, "--peers: ", no_cublas(task));
   }
   const int before = device.clock_mhz();
   const std::vector<Times> times = time_in_turn(work, s.bench.rounds);
@@ -260,7 +191,7 @@ void bench_on_device(SweepSettings& s, const GemmTask& task, BenchReport& report
     r.more["estimate_ms"] = configs[i].estimate_ms;
     r.more["cold_l2"] = s.cold;
     r.more["sm_mhz"] = {before, after};
-    if (s.verify) r.more["error"] = errors[i];
+    add_error(s, errors[i], r);
     if (has_peer) r.more["speed_over_cublas"] = times.back().median_ms / times[i].median_ms;
     report.add(r);
     cases.push_back(case_of(task, config, times[i], configs[i].estimate_ms, s.verify, errors[i]));
@@ -270,39 +201,13 @@ void bench_on_device(SweepSettings& s, const GemmTask& task, BenchReport& report
   s.best.set(device.tuning_key(), configs[best].name);
 }
 
-void list_device_configs(const SweepSettings& s, const GemmTask& task) {
-  GemmInputs inputs(task, 1, 7);
-  for (const DeviceGemmConfig& config : DeviceGemm(s.bench.place(), inputs, false).configs()) {
-    if (is_wanted(s, config.name))
-      print_text(
-          fmt::format("{} {} {:.3f} ms estimated\n", task.name(), config.name, config.estimate_ms));
-  }
-}
-
-int list_configs(const SweepSettings& s, const std::vector<GemmTask>& tasks) {
-  for (const GemmTask& task : tasks) {
-    if (!s.bench.place().is_cpu()) {
-      list_device_configs(s, task);
-      continue;
-    }
-    GemmTask shape = task;
-    shape.m = shape.n = shape.k = shape.groups = 1;
-    GemmInputs inputs(shape, 1, 7);
-    GemmArguments problem = inputs.arguments(0)[0];
-    problem.m = task.m, problem.n = task.n, problem.k = task.k;
-    for (const GemmConfig& config : configs_of(s, problem)) {
-      print_text(fmt::format(
-          "{} {} {:.3f} ms estimated\n", task.name(), config.name,
-          gemm_core::estimate_ns(config, problem) * 1e-6 * static_cast<double>(task.groups)));
-    }
-  }
-  return kDone;
-}
-
 int bench_gemm(const Arguments& arguments) {
   const std::vector<GemmTask> tasks = gemm_tasks(arguments);
   SweepSettings settings = sweep_settings(arguments, tasks);
-  if (settings.list) return list_configs(settings, tasks);
+  if (settings.mode != GemmMode::profile) {
+    for (const GemmTask& task : tasks) visit_configs(settings, task);
+    return kDone;
+  }
   BenchReport report(settings.bench);
   std::vector<TimedCase> cases;
   for (const GemmTask& task : tasks) {
@@ -319,8 +224,8 @@ int bench_gemm(const Arguments& arguments) {
   const int closed = report.close();
   const auto wrong = std::count_if(cases.begin(), cases.end(),
                                    [](const TimedCase& c) { return !c.failure.empty(); });
-  ENSURE(wrong == 0, "bench gemm: ", wrong, " of ", cases.size(),
-         " results differ from the naive ones");
+  ENSURE(wrong == 0, "bench gemm: ", wrong, " of ", cases.size(), " results differ from ",
+         settings.against_peer ? "the peer's" : "the naive ones");
   return closed;
 }
 
@@ -347,9 +252,19 @@ Command bench_gemm_command() {
       "nn, nt, tn, tt: n rows one after the other, t turned; a list (nt)");
   add("all-configs", "time every configuration, not only the selected one");
   add("config", value<std::string>(),
-      "time the configurations whose name holds one of these words");
+      "time the configurations whose name holds one of these words, or looks like one with \"*\" "
+      "in "
+      "it; \"!\" before it excludes");
   add("list", "name the configurations and what the model makes of them, and time nothing");
-  add("no-verify", "do not compare with the naive result");
+  add("dry-run", "make operands, workspaces and operations, and run nothing");
+  add("trace", "run every configuration once and nothing else: no reference, no warm-up, no clock");
+  add("no-verify", "do not compare with a reference");
+  add("reference", value<std::string>(),
+      "host: sums in double (the default); peer: the result of OpenBLAS, or of cuBLAS on a GPU");
+  add("epsilon", value<std::string>(),
+      "a result may be this times max(|reference|, floor) off, instead of what its roundings "
+      "allow");
+  add("nonzero-floor", value<std::string>(), "that floor (0.00390625)");
   add("save-failures", value<std::string>(), "stem of files for the operands of wrong results");
   add("workspaces", value<std::string>(), "sets of operands that runs alternate between (1)");
   add("csv", value<std::string>(), "also write a CSV file");

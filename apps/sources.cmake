@@ -8,7 +8,10 @@ set(APPS_SOURCES
   bench/bench.cpp
   bench/frame.cpp
   bench/${SPARSECONV_GEMM_DEVICE}
+  bench/gemm_contender.cpp
+  bench/gemm_settings.cpp
   bench/gemm_sweep.cpp
+  bench/gemm_visit.cpp
   bench/result_files.cpp
   bench/timing.cpp
   bench/work.cpp

@@ -223,6 +223,10 @@ std::string DeviceGemm::tuning_key() const {
   return gemm_core::cuda::tuning_key(impl_->arguments(0)[0]);
 }
 
+std::size_t DeviceGemm::prepare(const std::string& config) {
+  return impl_->prepare(config)->workspace.nbytes();
+}
+
 double DeviceGemm::compute(const std::string& config) {
   const auto prepared = impl_->prepare(config);
   prepared->run(0, impl_->stream.get());
@@ -254,6 +258,19 @@ std::function<double()> DeviceGemm::peer() {
     for (const GemmArguments& one : sets[static_cast<std::size_t>(i) % sets.size()])
       impl_->cublas.run(one, impl_->stream.get());
   });
+}
+
+std::vector<std::uint8_t> DeviceGemm::peer_result() {
+  const std::vector<GemmArguments> groups = impl_->arguments(0);
+  if (!impl_->cublas.found() || groups[0].a.dtype != groups[0].b.dtype) return {};
+  for (const GemmArguments& g : groups) {
+    if (!impl_->cublas.run(g, impl_->stream.get())) return {};
+  }
+  impl_->stream.synchronize();
+  const Bytes& from = impl_->sets[0].d;
+  std::vector<std::uint8_t> to(from.nbytes());
+  CUDA_CHECK(cudaMemcpy(to.data(), from.data(), from.nbytes(), cudaMemcpyDeviceToHost));
+  return to;
 }
 
 int DeviceGemm::clock_mhz() const { return impl_->clock.mhz(); }

@@ -31,10 +31,14 @@ class DeviceGemm {
   // Runs on set 0 and copies D to the inputs. Returns how far sums may be from exact ones, as a
   // share of the sum of magnitudes.
   double compute(const std::string& config);
+  // Makes everything that a run needs and launches nothing; the bytes of workspace that it takes.
+  std::size_t prepare(const std::string& config);
   // Seconds of one run, measured by events around a burst of them that goes through the sets.
   std::function<double()> contender(const std::string& config);
   // The same of cuBLAS (cuBLASLt for 8-bit floats); empty where it is missing or refuses the task.
   std::function<double()> peer();
+  // What it computes of set 0, as bytes of D; empty where it is missing or refuses the task.
+  std::vector<std::uint8_t> peer_result();
   // SM clock in MHz at this moment; 0 where the driver's management library is not there.
   int clock_mhz() const;
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <random>
+#include <string_view>
 
 #include "apps/values.hpp"
 #include "gemm_core/collective/cpu_element.hpp"
@@ -39,10 +40,10 @@ const TypeSet& types_of(const std::string& name) {
   throw UsageError("--dtype: \"" + name + "\" is none of " + kGemmTypes);
 }
 
-double value_at(const std::vector<std::uint8_t>& data, DType type, std::int64_t at) {
-  if (type == DType::f64) return reinterpret_cast<const double*>(data.data())[at];
-  if (type == DType::i32) return reinterpret_cast<const std::int32_t*>(data.data())[at];
-  return static_cast<double>(gemm_core::float_element(data.data(), type, at));
+double value_at(const std::uint8_t* data, DType type, std::int64_t at) {
+  if (type == DType::f64) return reinterpret_cast<const double*>(data)[at];
+  if (type == DType::i32) return reinterpret_cast<const std::int32_t*>(data)[at];
+  return static_cast<double>(gemm_core::float_element(data, type, at));
 }
 
 std::vector<std::uint8_t> random_operand(std::int64_t count, DType type, std::mt19937_64& random) {
@@ -60,6 +61,19 @@ std::vector<std::uint8_t> random_operand(std::int64_t count, DType type, std::mt
     }
   }
   return data;
+}
+
+// "*" stands for any text; the rest for itself.
+bool looks_like(std::string_view name, std::string_view pattern) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return name == pattern;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  name.remove_prefix(star);
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t i = 0; i <= name.size(); ++i) {
+    if (looks_like(name.substr(i), rest)) return true;
+  }
+  return false;
 }
 
 double roundoff(DType type) {
@@ -116,6 +130,40 @@ std::vector<std::int64_t> parse_sweep(const std::string& option, const std::stri
   }
   ENSURE_USAGE(!values.empty(), "--", option, ": nothing given");
   return values;
+}
+
+bool has_pattern(const std::string& name, const std::vector<std::string>& patterns) {
+  bool is_included = false, has_included = false;
+  for (std::string_view pattern : patterns) {
+    const bool excludes = pattern.starts_with('!');
+    if (excludes) pattern.remove_prefix(1);
+    const bool matches = pattern.find('*') == std::string_view::npos
+                             ? name.find(pattern) != std::string::npos
+                             : looks_like(name, pattern);
+    if (excludes && matches) return false;
+    has_included |= !excludes;
+    is_included |= !excludes && matches;
+  }
+  return is_included || !has_included;
+}
+
+Tolerance gemm_tolerance(const Arguments& arguments) {
+  Tolerance t;
+  const auto number = [&](const char* option) {
+    return parse_number(option, arguments.get<std::string>(option));
+  };
+  if (arguments.has("epsilon")) {
+    t.epsilon = number("epsilon");
+    ENSURE_USAGE(std::isfinite(*t.epsilon) && *t.epsilon >= 0, "--epsilon: ", *t.epsilon,
+                 " is not at least 0");
+  }
+  if (arguments.has("nonzero-floor")) {
+    ENSURE_USAGE(t.epsilon, "--nonzero-floor: goes with --epsilon");
+    t.nonzero_floor = number("nonzero-floor");
+    ENSURE_USAGE(std::isfinite(t.nonzero_floor) && t.nonzero_floor > 0,
+                 "--nonzero-floor: ", t.nonzero_floor, " is not above 0");
+  }
+  return t;
 }
 
 std::vector<GemmTask> gemm_tasks(const Arguments& arguments) {
@@ -193,16 +241,18 @@ double GemmInputs::sum_at(std::int64_t group, std::int64_t i, std::int64_t j, do
   double sum = 0;
   magnitude = 0;
   for (std::int64_t x = 0; x < task_.k; ++x) {
-    const double product =
-        rounded(value_at(set.a, a_type_, a0 + (turned_a ? x * task_.m + i : i * task_.k + x))) *
-        rounded(value_at(set.b, b_type_, b0 + (turned_b ? j * task_.k + x : x * task_.n + j)));
+    const double product = rounded(value_at(set.a.data(), a_type_,
+                                            a0 + (turned_a ? x * task_.m + i : i * task_.k + x))) *
+                           rounded(value_at(set.b.data(), b_type_,
+                                            b0 + (turned_b ? j * task_.k + x : x * task_.n + j)));
     sum += product;
     magnitude += std::fabs(product);
   }
   return sum;
 }
 
-double GemmInputs::worst_error(std::optional<double> share) {
+double GemmInputs::worst_error(const Tolerance& tolerance, std::optional<double> share,
+                               std::span<const std::uint8_t> reference) {
   constexpr std::int64_t kMostElements = 4096;
   const std::int64_t size = task_.groups * task_.m * task_.n;
   const std::int64_t step =
@@ -217,10 +267,14 @@ double GemmInputs::worst_error(std::optional<double> share) {
     const std::int64_t group = at / (task_.m * task_.n), within = at % (task_.m * task_.n);
     double magnitude = 0;
     const double sum = sum_at(group, within / task_.n, within % task_.n, magnitude);
-    const double bound = share.value_or(chain * unit) * magnitude +
-                         roundoff(d_type_) * std::fabs(sum) +
-                         (d_type_ == DType::f16 ? 0x1p-25 : 0) + kFloor;
-    const double error = std::fabs(value_at(sets_[0].d, d_type_, at) - sum) / bound;
+    const double expected = reference.empty() ? sum : value_at(reference.data(), d_type_, at);
+    double bound = share.value_or(chain * unit) * magnitude + roundoff(d_type_) * std::fabs(sum) +
+                   (d_type_ == DType::f16 ? 0x1p-25 : 0) + kFloor;
+    if (!reference.empty()) bound *= 2;
+    if (tolerance.epsilon)
+      bound = *tolerance.epsilon * std::max(std::fabs(expected), tolerance.nonzero_floor);
+    const double off = std::fabs(value_at(sets_[0].d.data(), d_type_, at) - expected);
+    const double error = off == 0 ? 0 : off / bound;
     worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
   }
   return worst;

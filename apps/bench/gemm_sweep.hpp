@@ -25,10 +25,22 @@ struct GemmTask {
 // "64,128" and "64:512:64" (both ends in), each within [1, limit].
 std::vector<std::int64_t> parse_sweep(const std::string& option, const std::string& text,
                                       std::int64_t limit);
+// Whether `name` has one of the patterns: a word that it holds, or, with "*" for any text, what the
+// whole name looks like; a pattern after "!" excludes. Without patterns that include, every name
+// has one.
+bool has_pattern(const std::string& name, const std::vector<std::string>& patterns);
 // Every combination of --m, --n, --k, --layout and --dtype.
 std::vector<GemmTask> gemm_tasks(const Arguments& arguments);
 inline constexpr const char* kGemmTypes =
     "fp32, tf32, fp16, bf16, fp64, int8, e4m3, e5m2, int4xfp16, int4xbf16, int8xbf16, e4m3xbf16";
+
+// How far a result may be from its reference. With an epsilon: epsilon * max(|reference|, floor);
+// without one: what its roundings allow.
+struct Tolerance {
+  std::optional<double> epsilon;
+  double nonzero_floor = 1.0 / 256;
+};
+Tolerance gemm_tolerance(const Arguments& arguments);  // --epsilon, --nonzero-floor
 
 // The operands of a task, several times over: what one run leaves in the caches is of no use to the
 // next.
@@ -45,11 +57,12 @@ class GemmInputs {
     Set& set = sets_[static_cast<std::size_t>(which)];
     return {set.a, set.b, set.d};
   }
-  // The largest error of a run's result on workspace 0 against sums in double, in units of its
-  // bound: right where at most 1. All elements of small problems, a few thousand of large ones.
-  // `share`: how far a sum may be off, as a share of the sum of magnitudes; by default what the
-  // CPU's chains of additions allow.
-  double worst_error(std::optional<double> share = {});
+  // The largest error of a run's result on workspace 0, in units of its bound: right where at most
+  // 1; against sums in double, or against `reference`, another result (its own errors count too).
+  // All elements of small problems, a few thousand of large ones. `share`: how far a sum may be
+  // off, as a share of the sum of magnitudes; by default what the CPU's chains of additions allow.
+  double worst_error(const Tolerance& tolerance, std::optional<double> share = {},
+                     std::span<const std::uint8_t> reference = {});
   // A, B and D of workspace 0 as raw files NAME.a, NAME.b, NAME.d.
   void save(const std::string& stem) const;
 

@@ -12,9 +12,11 @@ DeviceGemm::~DeviceGemm() = default;
 std::vector<DeviceGemmConfig> DeviceGemm::configs() const { return {}; }
 std::string DeviceGemm::selected(const gemm_core::TuningTable&) const { return ""; }
 std::string DeviceGemm::tuning_key() const { return ""; }
+std::size_t DeviceGemm::prepare(const std::string&) { return 0; }
 double DeviceGemm::compute(const std::string&) { return 0; }
 std::function<double()> DeviceGemm::contender(const std::string&) { return {}; }
 std::function<double()> DeviceGemm::peer() { return {}; }
+std::vector<std::uint8_t> DeviceGemm::peer_result() { return {}; }
 int DeviceGemm::clock_mhz() const { return 0; }
 
 }  // namespace apps

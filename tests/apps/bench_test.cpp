@@ -116,6 +116,79 @@ TEST_F(Bench, GemmSweepsShapesTypesAndConfigurationsAndVerifiesThem) {
   EXPECT_NE(xml.find("<testcase classname=\"gemm_fp32_nt_30x20x40\""), std::string::npos);
 }
 
+// Sums in fp32 are not those in double: a tolerance of 0 must find them wrong, and one that is wide
+// enough must not; the floor decides where results are small.
+TEST_F(Bench, GemmHoldsResultsToTheToleranceThatIsAskedFor) {
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"bench", "gemm",   "--m",      "40", "--n",      "30", "--k",
+                                   "700",   "--json", "--repeat", "1",  "--warmup", "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_cli(words);
+  };
+  const Json wide = document(with({"--epsilon", "1e-3", "--nonzero-floor", "0.5"}))["results"][0];
+  EXPECT_EQ(wide["epsilon"].get<double>(), 1e-3);
+  EXPECT_EQ(wide["nonzero_floor"].get<double>(), 0.5);
+  EXPECT_EQ(wide["reference"], "host");
+  EXPECT_GT(wide["error"].get<double>(), 0);
+  EXPECT_LE(wide["error"].get<double>(), 1);
+  const Json wider = document(with({"--epsilon", "2e-3", "--nonzero-floor", "0.5"}))["results"][0];
+  EXPECT_NEAR(wider["error"].get<double>(), wide["error"].get<double>() / 2, 1e-9);
+  // With a floor above every result the error is the largest difference over epsilon * floor.
+  const Json high = document(with({"--epsilon", "1e-9", "--nonzero-floor", "1e6"}))["results"][0];
+  const Json higher = document(with({"--epsilon", "1e-9", "--nonzero-floor", "4e6"}))["results"][0];
+  EXPECT_NEAR(higher["error"].get<double>(), high["error"].get<double>() / 4, 1e-9);
+
+  const ProgramRun wrong = with({"--epsilon", "1e-12", "--junit", folder.text("w.xml"),
+                                 "--save-failures", folder.text("w_")});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_NE(wrong.err.find("1 of 1 results differ from the naive ones"), std::string::npos)
+      << wrong.err;
+  EXPECT_NE(text_of_file(folder / "w.xml").find("failures=\"1\""), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(folder / "w_gemm_fp32_nt_40x30x700.a"), 4u * 40 * 700);
+  EXPECT_EQ(std::filesystem::file_size(folder / "w_gemm_fp32_nt_40x30x700.b"), 4u * 30 * 700);
+  EXPECT_EQ(std::filesystem::file_size(folder / "w_gemm_fp32_nt_40x30x700.d"), 4u * 40 * 30);
+  // Sums of integers are exact.
+  EXPECT_EQ(with({"--dtype", "int8", "--epsilon", "0"}).exit_code, 0);
+  EXPECT_EQ(with({"--epsilon", "0"}).exit_code, 1);
+}
+
+TEST_F(Bench, GemmHoldsResultsToThePeersWhereThereIsOne) {
+  const ProgramRun run = run_cli({"bench", "gemm", "--m", "40", "--n", "30", "--k", "70",
+                                  "--groups", "2", "--reference", "peer", "--json"});
+  if (run.exit_code == 1 && run.err.find("OpenBLAS") != std::string::npos) return;
+  const Json result = document(run)["results"][0];
+  EXPECT_EQ(result["reference"], "peer");
+  EXPECT_LE(result["error"].get<double>(), 1);
+}
+
+TEST_F(Bench, GemmPreparesOrRunsConfigurationsWithoutAClock) {
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"bench", "gemm", "--m", "40", "--n", "30", "--k", "50"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramRun run = run_cli(words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.out;
+  };
+  const auto lines = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  const std::string all = with({"--list", "--all-configs"});
+  EXPECT_GT(lines(all), 8);
+  const std::string dry = with({"--dry-run", "--all-configs"});
+  EXPECT_EQ(lines(dry), lines(all));
+  EXPECT_NE(dry.find("gemm_fp32_nt_40x30x50 96x512_data_parallel"), std::string::npos) << dry;
+  EXPECT_NE(dry.find(" bytes of workspace"), std::string::npos) << dry;
+  const std::string trace = with({"--trace", "--dtype", "fp32,int8"});
+  EXPECT_EQ(lines(trace), 2) << trace;
+  EXPECT_NE(trace.find("gemm_int8_nt_40x30x50"), std::string::npos) << trace;
+  EXPECT_NE(trace.find("ran once"), std::string::npos) << trace;
+  // Patterns: a word, a whole name with any text for "*", and what is excluded.
+  const std::string some = with({"--list", "--config", "*x512_data*"});
+  EXPECT_GE(lines(some), 4) << some;
+  EXPECT_EQ(some.find("x1024"), std::string::npos) << some;
+  EXPECT_EQ(lines(with({"--list", "--config", "96x512_data_parallel,24x*,!24x1024,!24x128*"})), 3);
+}
+
 TEST_F(Bench, GemmWritesATableAndUsesOneOnlyWhereItIsNamed) {
   const std::vector<std::string> shape{"gemm", "--m", "50", "--n", "40", "--k", "60"};
   const auto with = [&](std::vector<std::string> more) {
@@ -163,6 +236,16 @@ TEST_F(Bench, GemmRunsOnAGpuOrSaysWhyNot) {
     }
   }
   EXPECT_EQ(with({"--groups", "3", "--dtype", "fp16"}).exit_code, 0);
+  EXPECT_EQ(with({"--dtype", "fp16", "--epsilon", "1e-2"}).exit_code, 0);
+  EXPECT_EQ(with({"--dtype", "fp32", "--epsilon", "1e-14"}).exit_code, 1);
+  const ProgramRun peer = with({"--dtype", "fp16", "--reference", "peer"});
+  EXPECT_TRUE(peer.exit_code == 0 || peer.err.find("cuBLAS") != std::string::npos) << peer.err;
+  for (const auto& [mode, words] :
+       {std::pair{"--dry-run", "bytes of workspace"}, std::pair{"--trace", "ran once"}}) {
+    const ProgramRun run = with({"--dtype", "fp16", "--all-configs", mode});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_NE(run.out.find(words), std::string::npos) << run.out;
+  }
 }
 
 TEST_F(Bench, GemmNamesWhatItCannotSweep) {
@@ -177,6 +260,15 @@ TEST_F(Bench, GemmNamesWhatItCannotSweep) {
   EXPECT_NE(message({"--layout", "xy"}).find("xy"), std::string::npos);
   EXPECT_NE(message({"--m", "4", "--n", "4", "--k", "4", "--config", "nonsense"}).find("--config"),
             std::string::npos);
+  EXPECT_NE(message({"--epsilon", "-1"}).find("--epsilon"), std::string::npos);
+  EXPECT_NE(message({"--epsilon", "nan"}).find("--epsilon"), std::string::npos);
+  EXPECT_NE(message({"--nonzero-floor", "1"}).find("--nonzero-floor"), std::string::npos);
+  EXPECT_NE(message({"--epsilon", "1", "--nonzero-floor", "0"}).find("--nonzero-floor"),
+            std::string::npos);
+  EXPECT_NE(message({"--epsilon", "1", "--no-verify"}).find("--no-verify"), std::string::npos);
+  EXPECT_NE(message({"--list", "--trace"}).find("--trace"), std::string::npos);
+  EXPECT_NE(message({"--dry-run", "--tune", "t"}).find("--tune"), std::string::npos);
+  EXPECT_NE(message({"--reference", "device"}).find("--reference"), std::string::npos);
   const ProgramRun list =
       run_cli({"bench", "gemm", "--m", "4", "--n", "4", "--k", "4", "--list", "--all-configs"});
   EXPECT_EQ(list.exit_code, 0);

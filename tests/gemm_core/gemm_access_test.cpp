@@ -157,6 +157,45 @@ TEST(SparseGemm, HasTheBitsOfTheDenseProductWithThePrunedMatrix) {
   }
 }
 
+// Kept values one after the other down a column, and scales by groups of the columns that they
+// stand for.
+TEST(SparseGemm, TakesKeptValuesOfAnyStrideAndScalesOfWholeColumns) {
+  constexpr std::int64_t m = 19, n = 33, k = 44, kGroup = 12;
+  std::mt19937 random(8);
+  Matrix a(m, k, DType::e5m2, true, 1, random), b(k, n, DType::f16, true, 1, random);
+  const gemm_core::DenseRows rows{a.bytes.data(), DType::e5m2, m, k, a.row_stride};
+  gemm_core::prune_2to4(rows);
+  const gemm_core::SparseMatrix sparse = gemm_core::compress_2to4(rows);
+  std::vector<std::uint8_t> turned(sparse.values.size());
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < k / 2; ++j)
+      turned[static_cast<std::size_t>(j * m + i)] =
+          sparse.values[static_cast<std::size_t>(i * (k / 2) + j)];
+  }
+  std::vector<float> scale(static_cast<std::size_t>(m * ((k + kGroup - 1) / kGroup)));
+  for (std::size_t i = 0; i < scale.size(); ++i) scale[i] = 0.5f + static_cast<float>(i % 7);
+  std::vector<float> whole(static_cast<std::size_t>(m * n)), compressed(whole);
+  GemmArguments g{.m = m, .n = n, .k = k, .a = a.operand(), .b = b.operand()};
+  const auto scaled = [&] {
+    g.a.scale = {.data = scale.data(),
+                 .row_stride = (k + kGroup - 1) / kGroup,
+                 .column_stride = 1,
+                 .column_group = kGroup};
+  };
+  scaled();
+  g.d = {whole.data(), DType::f32, n, 1};
+  ASSERT_TRUE(run(g).ok());
+  g.a = sparse.operand();
+  g.a.data = turned.data();
+  g.a.row_stride = 1;
+  g.a.column_stride = m;
+  scaled();
+  g.d.data = compressed.data();
+  const GemmStatus status = run(g);
+  ASSERT_TRUE(status.ok()) << status.message;
+  EXPECT_EQ(whole, compressed);
+}
+
 TEST(SparseGemm, PruningKeepsTheTwoLargestAndTheLowerOfEquals) {
   std::vector<float> a{1, -3, 2, 0, 5, 5, 5, 5, 0, 0, 0, 1, 0, 0, 0, 0};
   const gemm_core::DenseRows rows{a.data(), DType::f32, 2, 8, 8};

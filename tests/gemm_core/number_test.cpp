@@ -154,8 +154,19 @@ TEST(Functions, OfArraysEqualThoseOfScalars) {
   expect_same_unary(silu{});
   expect_same_unary(sigmoid{});
   expect_same_unary(base::tanh{});
-  const auto clamped = transform(clamp{}, a, half_t(-0.2f), half_t(0.2f));
-  for (int i = 0; i < 5; ++i) EXPECT_LE(std::abs(float(clamped[i])), 0.2f);
+  const half_t low(-0.2f), high(0.2f);
+  const auto clamped = transform(clamp{}, a, low, high), fused = transform(multiply_add{}, a, b, a);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(clamped[i].bits, std::clamp(float(a[i]), float(low), float(high)) == float(a[i])
+                                   ? a[i].bits
+                               : float(a[i]) < 0 ? low.bits
+                                                 : high.bits);
+    // One rounding: that of the exact value, which a double holds.
+    EXPECT_EQ(fused[i].bits,
+              convert<half_t>(static_cast<double>(float(a[i])) * static_cast<double>(float(b[i])) +
+                              static_cast<double>(float(a[i])))
+                  .bits);
+  }
 }
 
 TEST(Functions, PropagateNaN) {
@@ -177,6 +188,12 @@ TEST(Functions, HaveTheirTextbookValues) {
   EXPECT_NEAR(gelu{}(1.0), 0.8413447460685429, 1e-15);
   EXPECT_NEAR(gelu{}(-10.0), -7.6198530241604e-23, 1e-33);
   EXPECT_NEAR(silu{}(2.0), 1.7615941559557649, 1e-15);
+  EXPECT_NEAR(base::tanh{}(0.5), 0.46211715726000975, 1e-15);
+  EXPECT_DOUBLE_EQ(base::tanh{}(-800.0), -1.0);
+  EXPECT_EQ(relu{}(-2.0), 0.0);
+  EXPECT_EQ(relu{}(3.5), 3.5);
+  EXPECT_EQ(clamp{}(-2.0, -1.0, 1.0), -1.0);
+  EXPECT_EQ(clamp{}(0.25, -1.0, 1.0), 0.25);
   EXPECT_EQ(plus{}(std::int8_t(100), std::int8_t(100)), 127);
   EXPECT_EQ(multiplies{}(int4_t(5), int4_t(-5)), -8);
 }

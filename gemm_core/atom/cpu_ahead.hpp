@@ -1,5 +1,6 @@
-// The order in which a product asks the memory for what is wanted after it: a line or two between
-// every four steps along k, so that the requests never queue before the product's own loads.
+// The order in which a product asks the memory for what is wanted after it: a line or two every few
+// steps along k, so that the requests never queue before the product's own loads. These are the
+// steps that are counted here: four or eight of k, as the micro-tile has it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace gemm_core::detail {
 
-inline constexpr std::int64_t kLineBytes = 64, kAheadSteps = 4;
+inline constexpr std::int64_t kLineBytes = 64;
 
 inline void prefetch_into_l2(std::uintptr_t address) {
   __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
@@ -66,7 +67,7 @@ class AheadCursor {
   void begin_idle(std::int64_t steps) {
     meanwhile_.line = idle_;
     meanwhile_.second = meanwhile_.advance = meanwhile_.gap = 0;
-    meanwhile_.left = meanwhile_.steps = 1;
+    meanwhile_.left = meanwhile_.steps = std::numeric_limits<std::int64_t>::max();
     rest_ = steps;
   }
   void begin_part() {

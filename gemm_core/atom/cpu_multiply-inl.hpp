@@ -77,7 +77,7 @@ HWY_INLINE void multiply_fours(const T* const (&a)[kRows], std::int64_t fours, c
     multiply_step(a, i + 1, b + width, sum);
     multiply_step(a, i + 2, b + 2 * width, sum);
     multiply_step(a, i + 3, b + 3 * width, sum);
-    meanwhile.step();
+    if (kAheadSteps<T> == 4 || i % kAheadSteps<T> != 0) meanwhile.step();
   }
 }
 
@@ -117,26 +117,32 @@ HWY_INLINE void multiply_tile(const PanelProduct<T>& p, const Group<kRows, kList
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kRows][kVectors];
   const T* a[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    a[r] = group.a[r];
-    hwy::Prefetch(group.c[r] + column);
-    if (p.addend) hwy::Prefetch(group.addend[r] + column);
+  for (int r = 0; r < kRows; ++r) a[r] = group.a[r];
+  // A row of C that is one line is asked for in time; more of them delay what is read sooner.
+  if constexpr (kVectors * hn::MaxLanes(d) * sizeof(T) <= kLineBytes) {
+    for (int r = 0; r < kRows; ++r) {
+      hwy::Prefetch(group.c[r] + column);
+      if (p.addend) hwy::Prefetch(group.addend[r] + column);
+    }
   }
   multiply_fours(a, p.k / 4, b, sum, meanwhile);
   for (std::int64_t i = p.k / 4 * 4; i < p.k; ++i) {
     multiply_step(a, i, b + i * kVectors * lanes, sum);
   }
-  if (p.accumulate) {
-    for (int r = 0; r < kRows; ++r) {
-      const T* from = group.addend[r] + column;
-      for (int v = 0; v < kVectors; ++v) {
-        sum[r][v] = hn::Add(hn::LoadU(d, from + v * lanes), sum[r][v]);
-      }
-    }
-  }
+  T* c[kRows];
+  const T* addend[kRows];
   for (int r = 0; r < kRows; ++r) {
-    T* to = group.c[r] + column;
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, to + v * lanes);
+    c[r] = group.c[r] + column;
+    addend[r] = group.addend[r] + column;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const auto value =
+          p.accumulate ? hn::Add(hn::LoadU(d, addend[r] + v * lanes), sum[r][v]) : sum[r][v];
+      hn::StoreU(value, d, c[r] + v * lanes);
+    }
   }
 }
 
@@ -173,7 +179,7 @@ struct Pass {
 
   // Before a micro-tile.
   Meanwhile& next() {
-    Meanwhile& m = ahead.next(p.k / kAheadSteps);
+    Meanwhile& m = ahead.next(p.k / kAheadSteps<T>);
     m.panel = reinterpret_cast<std::uintptr_t>(next_b);
     next_b += next_share / static_cast<std::int64_t>(sizeof(T));
     return m;
@@ -196,15 +202,11 @@ HWY_INLINE void multiply_group(Pass<T>& pass, std::int64_t first) {
     tile(std::integral_constant<int, kPanelVectors>());
     b += width * p.k;
   }
-  switch ((pass.columns - column) / lanes) {
-    case 1:
-      return tile(std::integral_constant<int, 1>());
-    case 2:
-      return tile(std::integral_constant<int, std::min(2, kPanelVectors)>());
-    case 3:
-      return tile(std::integral_constant<int, std::min(3, kPanelVectors)>());
-    default:
-      return;
+  const std::int64_t rest = (pass.columns - column) / lanes;
+  if (rest == 1) return tile(std::integral_constant<int, 1>());
+  if constexpr (kPanelVectors > 2) {
+    if (rest == 2) return tile(std::integral_constant<int, 2>());
+    if (rest == 3) return tile(std::integral_constant<int, 3>());
   }
 }
 
@@ -240,7 +242,7 @@ void multiply(const PanelProduct<T>& p) {
   const std::int64_t k = std::max<std::int64_t>(1, p.k),
                      panel_bytes = k * width * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t panels = std::max<std::int64_t>(1, kPassBytes / panel_bytes);
-  const std::int64_t groups = (p.rows + kTileRows - 1) / kTileRows, steps = p.k / kAheadSteps;
+  const std::int64_t groups = (p.rows + kTileRows - 1) / kTileRows, steps = p.k / kAheadSteps<T>;
   AheadCursor ahead(p.ahead, groups * ((p.columns + width - 1) / width) * steps, p.b);
   for (std::int64_t n = 0; n < p.columns; n += panels * width) {
     Pass<T> pass{p, ahead, n, std::min(panels * width, p.columns - n), p.b};

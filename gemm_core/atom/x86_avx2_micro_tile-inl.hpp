@@ -26,6 +26,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 constexpr bool kLoopsByHand = std::is_same_v<T, float>&& HWY_TARGET == HWY_AVX2;
 
+// Steps along k from one request for what is read later to the next.
+template <class T>
+constexpr std::int64_t kAheadSteps = kLoopsByHand<T> ? 8 : 4;
+
 #if HWY_TARGET == HWY_AVX2
 
 // As the template of cpu_multiply-inl.hpp, to the bit.
@@ -41,6 +45,23 @@ HWY_INLINE void multiply_fours(const float* const (&a)[6], std::int64_t fours, c
   std::int64_t at = -16 * fours;  // bytes to the end of A's rows
   const std::int64_t k = 4 * fours;
   // clang-format off
+#define GEMM_CORE_FOUR_STEPS(list)                                                \
+      ".irp step, " list "\n"                                                     \
+      "vmovaps 64*\\step(%[b]), %%ymm12\n"                                        \
+      "vmovaps 64*\\step+32(%[b]), %%ymm13\n"                                     \
+      "vbroadcastss 4*\\step(%[a0],%[at]), %%ymm14\n"                          \
+      "vbroadcastss 4*\\step(%[a1],%[at]), %%ymm15\n"                          \
+      "vfmadd231ps %%ymm12, %%ymm14, %[s00]\n vfmadd231ps %%ymm13, %%ymm14, %[s01]\n" \
+      "vfmadd231ps %%ymm12, %%ymm15, %[s10]\n vfmadd231ps %%ymm13, %%ymm15, %[s11]\n" \
+      "vbroadcastss 4*\\step(%[a2],%[at]), %%ymm14\n"                          \
+      "vbroadcastss 4*\\step(%[a3],%[at]), %%ymm15\n"                          \
+      "vfmadd231ps %%ymm12, %%ymm14, %[s20]\n vfmadd231ps %%ymm13, %%ymm14, %[s21]\n" \
+      "vfmadd231ps %%ymm12, %%ymm15, %[s30]\n vfmadd231ps %%ymm13, %%ymm15, %[s31]\n" \
+      "vbroadcastss 4*\\step(%[a4],%[at]), %%ymm14\n"                          \
+      "vbroadcastss 4*\\step(%[a5],%[at]), %%ymm15\n"                          \
+      "vfmadd231ps %%ymm12, %%ymm14, %[s40]\n vfmadd231ps %%ymm13, %%ymm14, %[s41]\n" \
+      "vfmadd231ps %%ymm12, %%ymm15, %[s50]\n vfmadd231ps %%ymm13, %%ymm15, %[s51]\n" \
+      ".endr\n"
   asm volatile(
       "vxorps %[s00], %[s00], %[s00]\n vxorps %[s01], %[s01], %[s01]\n"
       "vxorps %[s10], %[s10], %[s10]\n vxorps %[s11], %[s11], %[s11]\n"
@@ -48,25 +69,12 @@ HWY_INLINE void multiply_fours(const float* const (&a)[6], std::int64_t fours, c
       "vxorps %[s30], %[s30], %[s30]\n vxorps %[s31], %[s31], %[s31]\n"
       "vxorps %[s40], %[s40], %[s40]\n vxorps %[s41], %[s41], %[s41]\n"
       "vxorps %[s50], %[s50], %[s50]\n vxorps %[s51], %[s51], %[s51]\n"
+      "cmp $-32, %[at]\n"
+      "jg 3f\n"
       ".p2align 5\n"
       "1:\n"
-      // Four steps.
-      ".irp step, 0, 1, 2, 3\n"
-      "vmovaps 64*\\step(%[b]), %%ymm12\n"
-      "vmovaps 64*\\step+32(%[b]), %%ymm13\n"
-      "vbroadcastss 4*\\step(%[a0],%[at]), %%ymm14\n"
-      "vbroadcastss 4*\\step(%[a1],%[at]), %%ymm15\n"
-      "vfmadd231ps %%ymm12, %%ymm14, %[s00]\n vfmadd231ps %%ymm13, %%ymm14, %[s01]\n"
-      "vfmadd231ps %%ymm12, %%ymm15, %[s10]\n vfmadd231ps %%ymm13, %%ymm15, %[s11]\n"
-      "vbroadcastss 4*\\step(%[a2],%[at]), %%ymm14\n"
-      "vbroadcastss 4*\\step(%[a3],%[at]), %%ymm15\n"
-      "vfmadd231ps %%ymm12, %%ymm14, %[s20]\n vfmadd231ps %%ymm13, %%ymm14, %[s21]\n"
-      "vfmadd231ps %%ymm12, %%ymm15, %[s30]\n vfmadd231ps %%ymm13, %%ymm15, %[s31]\n"
-      "vbroadcastss 4*\\step(%[a4],%[at]), %%ymm14\n"
-      "vbroadcastss 4*\\step(%[a5],%[at]), %%ymm15\n"
-      "vfmadd231ps %%ymm12, %%ymm14, %[s40]\n vfmadd231ps %%ymm13, %%ymm14, %[s41]\n"
-      "vfmadd231ps %%ymm12, %%ymm15, %[s50]\n vfmadd231ps %%ymm13, %%ymm15, %[s51]\n"
-      ".endr\n"
+      GEMM_CORE_FOUR_STEPS("0, 1, 2, 3")
+      GEMM_CORE_FOUR_STEPS("4, 5, 6, 7")
       // As Meanwhile::step().
       "prefetcht1 (%[panel])\n"
       "prefetcht1 (%[line])\n"
@@ -79,9 +87,15 @@ HWY_INLINE void multiply_fours(const float* const (&a)[6], std::int64_t fours, c
       "mov 48(%[m]), %%r11\n"
       "mov %%r11, 40(%[m])\n"
       "2:\n"
-      "add $256, %[b]\n"
-      "add $16, %[at]\n"
-      "jnz 1b\n"
+      "add $512, %[b]\n"
+      "add $32, %[at]\n"
+      "cmp $-32, %[at]\n"
+      "jle 1b\n"
+      "3:\n"
+      "test %[at], %[at]\n"
+      "jz 4f\n"
+      GEMM_CORE_FOUR_STEPS("0, 1, 2, 3")
+      "4:\n"
       : [s00] "=&x"(sum[0][0].raw), [s01] "=&x"(sum[0][1].raw), [s10] "=&x"(sum[1][0].raw),
         [s11] "=&x"(sum[1][1].raw), [s20] "=&x"(sum[2][0].raw), [s21] "=&x"(sum[2][1].raw),
         [s30] "=&x"(sum[3][0].raw), [s31] "=&x"(sum[3][1].raw), [s40] "=&x"(sum[4][0].raw),
@@ -91,6 +105,7 @@ HWY_INLINE void multiply_fours(const float* const (&a)[6], std::int64_t fours, c
         [a4] "r"(a[4] + k), [a5] "r"(a[5] + k), [second] "r"(meanwhile.second),
         [m] "r"(&meanwhile)
       : "ymm12", "ymm13", "ymm14", "ymm15", "r11", "cc", "memory");
+#undef GEMM_CORE_FOUR_STEPS
   // clang-format on
 }
 

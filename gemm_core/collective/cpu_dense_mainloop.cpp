@@ -112,9 +112,13 @@ AheadRows rows_of(const MatrixRef& m, const BlockRange& r) {
 }
 
 // Whether a tile's sums are its results, in vectors: the last block along k then writes D itself.
+// Only where a panel is one line wide: on a Xeon with AVX-512, whose panels are four, products with
+// K = 256 took 8 % longer so.
 template <class Kind>
-bool has_plain_results(const DenseProblem& p, const TileAt& t) {
-  return std::is_same_v<Kind, F32> && p.alpha == 1 && p.beta == 0 && p.visitor == nullptr &&
+bool has_plain_results(const CpuAtoms& atoms, const DenseProblem& p, const TileAt& t) {
+  constexpr std::int64_t kLineFloats = 16;
+  return std::is_same_v<Kind, F32> && atoms.lanes * atoms.panel_vectors <= kLineFloats &&
+         p.alpha == 1 && p.beta == 0 && p.visitor == nullptr &&
          (p.epilogue == nullptr || p.epilogue->nodes.empty()) && p.d_dtype == DType::f32 &&
          p.d_access == nullptr && p.d_column_stride == 1 && t.columns == t.ld;
 }
@@ -130,15 +134,15 @@ void ask_for_results(const DenseProblem& p, const TileAt& t, Ahead& ahead) {
 // While a block of a tile is multiplied: A's rows of the next block, which begins at word next_k0
 // (0: of the next tile), and under the last block the results.
 template <class Kind>
-Ahead ahead_of(const DenseProblem& p, const Shape<Kind>& s, const TileAt& t, std::int64_t next_k0,
-               std::int64_t next_k) {
+Ahead ahead_of(const CpuAtoms& atoms, const DenseProblem& p, const Shape<Kind>& s, const TileAt& t,
+               std::int64_t next_k0, std::int64_t next_k) {
   Ahead ahead;
   if constexpr (Kind::kReals == 1) {
     const bool is_last = next_k0 == 0;
     const std::int64_t m0 = is_last ? t.m0 + s.tile_m : t.m0, rows = std::min(s.tile_m, p.m - m0),
                        begin = next_k0 * Kind::kKPerWord, k = next_k * Kind::kKPerWord;
     if (rows > 0) ahead.add(rows_of(p.a, {m0, rows, begin, std::min(k, p.k - begin)}));
-    if (is_last && !has_plain_results<Kind>(p, t)) ask_for_results(p, t, ahead);
+    if (is_last && !has_plain_results<Kind>(atoms, p, t)) ask_for_results(p, t, ahead);
   }
   return ahead;
 }
@@ -156,7 +160,7 @@ void accumulate(const CpuAtoms& atoms, const DenseProblem& p, const typename Kin
     const auto a = a_block<Kind>(atoms, p, s, {t.m0, t.rows, k0, k});
     const std::int64_t next_k0 = block + 1 == s.blocks() ? 0 : k0 + k,
                        next_k = std::min(s.block_k, s.k - next_k0);
-    const Ahead ahead = ahead_of(p, s, t, next_k0, next_k);
+    const Ahead ahead = ahead_of(atoms, p, s, t, next_k0, next_k);
     PanelProduct<typename Kind::Word, typename Kind::Sum> product{
         .base = a.base,
         .pitch = a.pitch,
@@ -274,7 +278,7 @@ void run_dense_tile(const CpuAtoms& atoms, const DenseProblem& p, const void* pa
     const Shape<Kind> s(atoms, p);
     const TileAt t = tile_at(s, p, tile);
     auto* sums = reserve<typename Kind::Sum>(scratch().tile, t.rows * t.ld);
-    const bool stores = s.blocks() > 0 && has_plain_results<Kind>(p, t);
+    const bool stores = s.blocks() > 0 && has_plain_results<Kind>(atoms, p, t);
     accumulate<Kind>(atoms, p, static_cast<const typename Kind::Word*>(packed), t, 0, s.blocks(),
                      sums, stores);
     if (!stores) finish<Kind>(atoms, p, packed, t, sums);

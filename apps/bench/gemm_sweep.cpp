@@ -184,8 +184,12 @@ std::vector<GemmTask> gemm_tasks(const Arguments& arguments) {
                    "--layout: \"", layout, "\" is none of nn, nt, tn, tt");
       for (const std::int64_t m : sweep("m", "100000", 1 << 30)) {
         for (const std::int64_t n : sweep("n", "64", 1 << 20)) {
-          for (const std::int64_t k : sweep("k", "1728", 1 << 20))
+          for (const std::int64_t k : sweep("k", "1728", 1 << 20)) {
             tasks.push_back({m, n, k, groups, layout, type, accumulation});
+            constexpr double kMostBytes = 0x1p60;
+            ENSURE_USAGE(tasks.back().bytes() < kMostBytes, "--groups: ", groups, " of ", m, " x ",
+                         n, " x ", k, " have operands of more than 2^60 bytes");
+          }
         }
       }
     }

@@ -266,6 +266,9 @@ TEST_F(Bench, GemmNamesWhatItCannotSweep) {
   EXPECT_NE(message({"--epsilon", "1", "--nonzero-floor", "0"}).find("--nonzero-floor"),
             std::string::npos);
   EXPECT_NE(message({"--epsilon", "1", "--no-verify"}).find("--no-verify"), std::string::npos);
+  EXPECT_NE(message({"--groups", "1048576", "--m", "1073741824", "--k", "1048576", "--dry-run"})
+                .find("more than 2^60 bytes"),
+            std::string::npos);
   EXPECT_NE(message({"--list", "--trace"}).find("--trace"), std::string::npos);
   EXPECT_NE(message({"--dry-run", "--tune", "t"}).find("--tune"), std::string::npos);
   EXPECT_NE(message({"--reference", "device"}).find("--reference"), std::string::npos);

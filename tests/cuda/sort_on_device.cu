@@ -19,6 +19,7 @@ KeysAndValues sort_on_device(const KeysAndValues& items, std::int64_t capacity, 
   const sparseconv::cuda::SortBits bits{low, from, high};
   sparseconv::cuda::Scratch scratch;
   const base::cuda::Stream stream = base::cuda::Stream::create();
+  CUDA_CHECK(cudaDeviceSynchronize());  // copies of pageable memory may end after cudaMemcpy()
   sparseconv::cuda::allow_sample_sort();
   Sorted<std::uint64_t> sorted{};
   for (const bool is_dry : {true, false}) {

@@ -7,15 +7,15 @@
 #include <algorithm>
 
 #include "gemm_core/base/cuda/launch.cuh"
+#include "sparseconv/cuda/maps/bucket_counts.cuh"
 #include "sparseconv/cuda/maps/bucket_sort.cuh"
 #include "sparseconv/cuda/maps/key_samples.cuh"
 #include "sparseconv/cuda/overlap.cuh"
 
 namespace sparseconv::cuda {
 
-inline constexpr int kOrderThreads = 512, kOrderWarps = kOrderThreads / kWarp;
-inline constexpr int kThreadBuckets = kOrderBuckets / kOrderThreads;  // next to each other
-static_assert(kThreadBuckets == 4, "their counts of 16 bits are read together");
+inline constexpr int kOrderThreads = buckets::kThreads, kOrderWarps = buckets::kWarps;
+static_assert(kOrderBuckets == buckets::kBuckets && kMostBlockRows <= buckets::kMostItems);
 // Parts of a launch (all rows of a map, or those of a plane), each with a run of thread blocks.
 struct OrderParts {
   struct Part {
@@ -51,92 +51,6 @@ __device__ inline int bucket_of(const std::uint32_t* splitters, std::uint32_t ke
   for (int step = kSplitters / 2; step > 0; step /= 2)
     below += splitters[below + step - 1] < key ? step : 0;
   return 2 * below + (splitters[below] == key ? 1 : 0);
-}
-
-// Place of a row among those of its bucket in the warp's row of `places`, which counts it. All
-// threads of a warp call it together.
-__device__ inline int next_place(std::uint16_t* places, int bucket, bool is_there) {
-  const unsigned peers = __match_any_sync(~0u, bucket);
-  const int before = __popc(peers & ((1u << (threadIdx.x % kWarp)) - 1));
-  const int seen = is_there ? places[bucket] : 0;
-  __syncwarp();
-  if (is_there && before == 0) places[bucket] = static_cast<std::uint16_t>(seen + __popc(peers));
-  __syncwarp();
-  return seen + before;
-}
-
-struct MoveShared {
-  // Counts of a warp, then of the warps before it.
-  alignas(16) std::uint16_t places[kOrderWarps][kOrderBuckets];
-  std::int32_t begin[kOrderBuckets];  // of the block's rows in the order
-  std::int32_t warp_sums[kOrderWarps];
-};
-
-// Where each bucket begins in the order, and this block's rows of it.
-__device__ inline void place_buckets(const OrderJob& order, int part, int block,
-                                     MoveShared& shared) {
-  const int thread = threadIdx.x, lane = thread % kWarp, warp = thread / kWarp;
-  const auto* const counts = reinterpret_cast<const uint2*>(
-                                 order.counts + std::int64_t{part} * order.blocks * kOrderBuckets) +
-                             thread;
-  std::int32_t before[kThreadBuckets] = {}, all[kThreadBuckets] = {};
-  constexpr int kAtOnce = 8;
-  static_assert(kAtOnce * kMostBlockRows <= 0xffff, "two counts are added as one number");
-  const auto add = [](std::int32_t(&to)[kThreadBuckets], const uint2& counts) {
-    to[0] += static_cast<std::int32_t>(counts.x & 0xffff);
-    to[1] += static_cast<std::int32_t>(counts.x >> 16);
-    to[2] += static_cast<std::int32_t>(counts.y & 0xffff);
-    to[3] += static_cast<std::int32_t>(counts.y >> 16);
-  };
-  for (int first = 0; first < order.blocks; first += kAtOnce) {
-    uint2 word[kAtOnce], earlier{0, 0}, some{0, 0};
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j)
-      word[j] = first + j < order.blocks ? counts[(first + j) * kOrderThreads] : uint2{0, 0};
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      if (first + j == block) earlier = some;
-      some.x += word[j].x;
-      some.y += word[j].y;
-    }
-    if (first + kAtOnce <= block) earlier = some;
-    add(before, earlier);
-    add(all, some);
-  }
-  const std::int32_t sum = all[0] + all[1] + all[2] + all[3];
-  std::int32_t through = sum;
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    const std::int32_t earlier = __shfl_up_sync(~0u, through, step);
-    if (lane >= step) through += earlier;
-  }
-  if (lane == kWarp - 1) shared.warp_sums[warp] = through;
-  __syncthreads();
-  std::int32_t first =
-      __reduce_add_sync(~0u, lane < warp ? shared.warp_sums[lane % kOrderWarps] : 0) + through -
-      sum;
-  const bool tells = block == 0 && order.is_sampled();
-#pragma unroll
-  for (int k = 0; k < kThreadBuckets; ++k) {
-    shared.begin[kThreadBuckets * thread + k] = first + before[k];
-    if (tells) order.bucket_begin[kThreadBuckets * thread + k] = first;
-    first += all[k];
-  }
-  if (tells && thread == kOrderThreads - 1) order.bucket_begin[kOrderBuckets] = first;
-}
-
-// Counts of the warps become those of the warps before.
-__device__ inline void add_warps(MoveShared& shared) {
-  auto* const words = reinterpret_cast<uint2*>(shared.places) + threadIdx.x;
-  uint2 count[kOrderWarps], sum{0, 0};  // of 16 bits: a block has fewer rows
-#pragma unroll
-  for (int w = 0; w < kOrderWarps; ++w) count[w] = words[w * kOrderThreads];
-#pragma unroll
-  for (int w = 0; w < kOrderWarps; ++w) {
-    words[w * kOrderThreads] = sum;
-    sum.x += count[w].x;
-    sum.y += count[w].y;
-  }
 }
 
 }  // namespace buckets
@@ -188,11 +102,8 @@ __global__ void __launch_bounds__(kOrderThreads)
     }
   }
   __syncthreads();
-  auto* const to = reinterpret_cast<uint2*>(
-      order.counts + (std::int64_t{which.part} * order.blocks + block) * kOrderBuckets);
-  const std::int32_t* const mine = counts + kThreadBuckets * thread;
-  to[thread] = uint2{static_cast<std::uint32_t>(mine[0] | mine[1] << 16),
-                     static_cast<std::uint32_t>(mine[2] | mine[3] << 16)};
+  buckets::store_counts(
+      counts, order.counts + (std::int64_t{which.part} * order.blocks + block) * kOrderBuckets);
 }
 
 // Rows to their buckets, in turn; those of a bucket to be sorted with their keys.
@@ -220,7 +131,10 @@ __global__ void __launch_bounds__(kOrderThreads)
     const std::int32_t i = rows.begin + j * kWarp + lane;
     bucket[j] = i < rows.end ? order.buckets[of_part + i] : kNoBucket;
   }
-  buckets::place_buckets(order, which.part, block, shared);  // a barrier: `places` are clear
+  // A barrier: `places` are clear.
+  buckets::place_buckets(order.counts + std::int64_t{which.part} * order.blocks * kOrderBuckets,
+                         order.blocks, block,
+                         block == 0 && order.is_sampled() ? order.bucket_begin : nullptr, shared);
 #pragma unroll
   for (int j = 0; j < kHeldRows; ++j) {
     if (rows.begin + j * kWarp >= rows.end) break;  // the whole warp

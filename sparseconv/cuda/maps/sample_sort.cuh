@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "gemm_core/base/cuda/launch.cuh"
+#include "sparseconv/cuda/maps/bucket_counts.cuh"
 #include "sparseconv/cuda/maps/step.cuh"
 #include "sparseconv/cuda/overlap.cuh"
 
@@ -19,14 +20,13 @@ inline constexpr std::int64_t kMostSampleSorted = std::int64_t{1} << 19;
 
 namespace sampled {
 
-inline constexpr int kSplitters = 1024, kBuckets = 2 * kSplitters, kSamples = 2 * kSplitters;
+using buckets::kBuckets, buckets::kThreads, buckets::kWarps, buckets::MoveShared;
+inline constexpr int kSplitters = kBuckets / 2, kSamples = 2 * kSplitters;
 inline constexpr int kSampleBlocks = 64, kSampleThreads = 1024;
 inline constexpr int kSampleLanes = kSampleThreads / (kSamples / kSampleBlocks);
 static_assert(kSampleLanes == kWarp && kSamples == 2 * kSampleThreads);
-inline constexpr int kThreads = 512, kWarps = kThreads / kWarp,
-                     kThreadBuckets = kBuckets / kThreads;
-static_assert(kThreadBuckets == 4, "their counts of 16 bits are read together");
 inline constexpr int kHeld = 6, kBlockItems = kThreads * kHeld, kWarpItems = kWarp * kHeld;
+static_assert(kBlockItems <= buckets::kMostItems);
 inline constexpr int kSortThreads = 256, kSharedKeys = 2048;
 
 struct Job {
@@ -113,67 +113,7 @@ __global__ void __launch_bounds__(kThreads) count(const __grid_constant__ Job jo
     atomicAdd(counts + bucket, 1);
   }
   __syncthreads();
-  auto* const to = reinterpret_cast<uint2*>(job.counts + std::int64_t{blockIdx.x} * kBuckets);
-  const std::int32_t* const mine = counts + kThreadBuckets * thread;
-  to[thread] = uint2{static_cast<std::uint32_t>(mine[0] | mine[1] << 16),
-                     static_cast<std::uint32_t>(mine[2] | mine[3] << 16)};
-}
-
-struct MoveShared {
-  // Counts of a warp, then of the warps before it.
-  alignas(16) std::uint16_t places[kWarps][kBuckets];
-  std::int32_t begin[kBuckets];  // of the block's items
-  std::int32_t warp_sums[kWarps];
-};
-
-// Where each bucket begins, and this block's items of it.
-__device__ inline void place_buckets(const Job& job, MoveShared& shared) {
-  const int thread = threadIdx.x, lane = thread % kWarp, warp = thread / kWarp,
-            block = static_cast<int>(blockIdx.x);
-  const auto* const counts = reinterpret_cast<const uint2*>(job.counts) + thread;
-  std::int32_t before[kThreadBuckets] = {}, all[kThreadBuckets] = {};
-  constexpr int kAtOnce = 8;
-  static_assert(kAtOnce * kBlockItems <= 0xffff, "two counts are added as one number");
-  const auto add = [](std::int32_t(&to)[kThreadBuckets], const uint2& some) {
-    to[0] += static_cast<std::int32_t>(some.x & 0xffff);
-    to[1] += static_cast<std::int32_t>(some.x >> 16);
-    to[2] += static_cast<std::int32_t>(some.y & 0xffff);
-    to[3] += static_cast<std::int32_t>(some.y >> 16);
-  };
-  const int used = (job.number.items() + kBlockItems - 1) / kBlockItems;
-  for (int first = 0; first < used; first += kAtOnce) {
-    uint2 word[kAtOnce], earlier{0, 0}, some{0, 0};
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j)
-      word[j] = first + j < used ? counts[(first + j) * kThreads] : uint2{0, 0};
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      if (first + j == block) earlier = some;
-      some.x += word[j].x;
-      some.y += word[j].y;
-    }
-    if (first + kAtOnce <= block) earlier = some;
-    add(before, earlier);
-    add(all, some);
-  }
-  const std::int32_t sum = all[0] + all[1] + all[2] + all[3];
-  std::int32_t through = sum;
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    const std::int32_t earlier = __shfl_up_sync(~0u, through, step);
-    if (lane >= step) through += earlier;
-  }
-  if (lane == kWarp - 1) shared.warp_sums[warp] = through;
-  __syncthreads();
-  std::int32_t first =
-      __reduce_add_sync(~0u, lane < warp ? shared.warp_sums[lane % kWarps] : 0) + through - sum;
-#pragma unroll
-  for (int k = 0; k < kThreadBuckets; ++k) {
-    shared.begin[kThreadBuckets * thread + k] = first + before[k];
-    if (block == 0) job.bucket_begin[kThreadBuckets * thread + k] = first;
-    first += all[k];
-  }
-  if (block == 0 && thread == kThreads - 1) job.bucket_begin[kBuckets] = first;
+  buckets::store_counts(counts, job.counts + std::int64_t{blockIdx.x} * kBuckets);
 }
 
 // Items to their buckets, in turn.
@@ -201,32 +141,15 @@ __global__ void __launch_bounds__(kThreads) move(const __grid_constant__ Job job
     key[j] = i < items ? job.from.keys[i] : 0;
     value[j] = i < items ? job.from.values[i] : 0;
   }
-  place_buckets(job, shared);  // a barrier: `places` are clear
+  // A barrier: `places` are clear.
+  buckets::place_buckets(job.counts, (items + kBlockItems - 1) / kBlockItems,
+                         static_cast<int>(blockIdx.x), blockIdx.x == 0 ? job.bucket_begin : nullptr,
+                         shared);
 #pragma unroll
-  for (int j = 0; j < kHeld; ++j) {
-    // Lanes without an item match each other only.
-    const unsigned peers = __match_any_sync(~0u, bucket[j]);
-    const int before = __popc(peers & ((1u << lane) - 1));
-    const bool is_there = bucket[j] < kBuckets;
-    const int seen = is_there ? shared.places[warp][bucket[j]] : 0;
-    __syncwarp();
-    if (is_there && before == 0)
-      shared.places[warp][bucket[j]] = static_cast<std::uint16_t>(seen + __popc(peers));
-    __syncwarp();
-    place[j] = seen + before;
-  }
+  for (int j = 0; j < kHeld; ++j)
+    place[j] = buckets::next_place(shared.places[warp], bucket[j], bucket[j] < kBuckets);
   __syncthreads();
-  {
-    auto* const mine = reinterpret_cast<uint2*>(shared.places) + thread;
-    uint2 sum{0, 0};  // of 16 bits: a block has fewer items
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      const uint2 counted = mine[w * kThreads];
-      mine[w * kThreads] = sum;
-      sum.x += counted.x;
-      sum.y += counted.y;
-    }
-  }
+  buckets::add_warps(shared);
   __syncthreads();
 #pragma unroll
   for (int j = 0; j < kHeld; ++j) {

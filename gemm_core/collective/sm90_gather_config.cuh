@@ -15,10 +15,15 @@ struct Sm90Tile {
   int span_k = 64;     // channels of one swizzled span: 32, 64 or 128 bytes
   int used_k = 0;      // of a span's channels, whole 32 bytes; 0: all. The rest costs memory alone
   int spans = 1;       // of a stage
+  // Three spans of 64 bytes: the first two of A lie side by side in rows of 128, so that a row is
+  // asked for in two pieces instead of three.
+  bool pairs_spans = false;
   int stages = 3;
   int gather_warps = 2;
   int teams = 1;  // take the steps in turn; the warps of a team share the rows of a tile
   int blocks_per_sm = 1;
+  // Gather warps wait for a tap's indices before they ask for those of the next one.
+  bool settles_indices = false;
   // A stage is released as soon as its product is done, not when the next one is under way: right
   // where other blocks of the SM keep the tensor cores busy meanwhile.
   bool releases_early = false;
@@ -60,6 +65,8 @@ struct Sm90GatherConfig {
   static constexpr bool kReleasesEarly = kTile.releases_early;
   static constexpr bool kReadsAddendEarly = kTile.reads_addend_early;
   static constexpr bool kReadsAddendLast = kTile.reads_addend_last;
+  static constexpr bool kSettlesIndices = kTile.settles_indices;
+  static constexpr bool kPairsSpans = kTile.pairs_spans;
   static constexpr bool kTakesTurns = kTile.takes_turns;
   static constexpr bool kTakesOwnRows = kTile.takes_own_rows;
   static constexpr bool kMixesNarrow = sizeof(Element) == 1 || kTile.mixes_narrow;
@@ -73,6 +80,9 @@ struct Sm90GatherConfig {
   static constexpr int kSpanBytes = kSpanK * static_cast<int>(sizeof(Element));
   static constexpr int kUsedBytes = kUsedK * static_cast<int>(sizeof(Element));
   static_assert(kUsedBytes % 32 == 0 && kUsedBytes <= kSpanBytes);
+  static_assert(!kPairsSpans || (kSpanBytes == 64 && kSpans == 3 && kUsedBytes == kSpanBytes));
+  // Of A's rows in its first span, or in its first two.
+  static constexpr int kFirstBytes = kPairsSpans ? 2 * kSpanBytes : kSpanBytes;
   static constexpr int kSpanBytesA = kTileM * kSpanBytes, kSpanBytesB = kTileN * kSpanBytes;
   static constexpr int kStageBytesA = kSpans * kSpanBytesA, kStageBytesB = kSpans * kSpanBytesB;
   static constexpr int kStageBytes = kStageBytesA + kStageBytesB;

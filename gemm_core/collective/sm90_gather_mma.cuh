@@ -9,47 +9,10 @@
 #include <cstdint>
 
 #include "gemm_core/atom/ptx.cuh"
+#include "gemm_core/collective/gather_operand.cuh"
 #include "gemm_core/collective/sm90_gather_config.cuh"
 
 namespace gemm_core {
-
-// The tiles of one thread block.
-struct TileList {
-  const TileRecord* records;
-  std::uint32_t own_tap = 0;  // bit of the tap that every group with rows has beside the map's
-
-  __device__ __forceinline__ TileRecord operator[](int i) const {
-    const int4 raw = __ldg(reinterpret_cast<const int4*>(records) + i);
-    TileRecord record;
-    record.slot = raw.x;
-    record.masks[0] = static_cast<std::uint32_t>(raw.y);
-    record.masks[1] = static_cast<std::uint32_t>(raw.z);
-    record.flags = static_cast<std::uint32_t>(raw.w);
-    record.masks[0] |= record.masks[0] != 0 ? own_tap : 0;
-    record.masks[1] |= record.masks[1] != 0 ? own_tap : 0;
-    return record;
-  }
-};
-
-struct GatheredRows {
-  const char* input = nullptr;
-  std::uint32_t pitch = 0;      // bytes between rows
-  std::uint32_t row_bytes = 0;  // input channels in bytes, a multiple of 16
-  int slices = 1;               // stages a tap needs
-};
-
-struct GatherOperand : GatheredRows {
-  // Another matrix, of which each output row's own row is one more tap: the bit of its number (the
-  // taps of the map), 0 where there is none. For maps that give every row some tap.
-  GatheredRows own;
-  std::uint32_t own_tap = 0;
-  const std::int32_t* slot_rows = nullptr;   // GatherTable::rows
-  const std::int32_t* neighbours = nullptr;  // of a GatherTable
-  std::uint32_t neighbour_pitch = 0;         // taps * pitch < 2^31
-  // The predecessor on the stream writes nothing that is gathered here (the outer planes' launch
-  // before the centre's).
-  bool input_is_older = false;
-};
 
 template <class Config>
 struct Sm90GatherMma {
@@ -96,12 +59,13 @@ struct Sm90GatherMma {
   };
 
   // --- gather warps ------------------------------------------------------------------------------
-  static constexpr int kLanesPerRow = Config::kSpanBytes / 16;  // 16 bytes a lane
+  static constexpr int kLanesPerRow = Config::kFirstBytes / 16;  // 16 bytes a lane
   static constexpr int kRowLanes = 32 / kLanesPerRow;
   static constexpr int kRowsPerWarp = Config::kTileM / Config::kTeamWarps;
   // Consecutive rows, so that indices load four at once.
   static constexpr int kRowsPerLane = kRowsPerWarp / kRowLanes;
   static_assert(kRowsPerLane % 4 == 0 && kRowsPerWarp <= kSlotGroup);
+  static_assert(!Config::kPairsSpans || kRowsPerLane % 16 == 0);
 
   static __device__ __forceinline__ bool is_own(const GatherOperand& operand, int tap) {
     return Config::kTakesOwnRows && (operand.own_tap >> (tap & 31) & 1) != 0;
@@ -179,6 +143,15 @@ struct Sm90GatherMma {
     }
   }
 
+  // Copies of the indices of a tap, which wait for them: registers that were loaded share a
+  // scoreboard, so whoever uses them behind the next fetch would wait for that, too. `zero` is 0,
+  // but the compiler does not know, or there would be no copies.
+  static __device__ __forceinline__ Fetched settled(Fetched f, int zero) {
+#pragma unroll
+    for (int& index : f.index) index ^= zero;
+    return f;
+  }
+
   // Copies one slice of the lane's rows into the stage at `to`. Own rows are numbered as slots say,
   // with bits beside the number; they must not be looked at before they are used, or the fetch
   // waits.
@@ -213,6 +186,43 @@ struct Sm90GatherMma {
     }
   }
 
+  // The same where the first two spans are one: eight lanes copy a row's 128 bytes; of its last 64
+  // the lower four copy those of even rows, the upper four those of odd ones.
+  template <bool kOwn>
+  __device__ __forceinline__ void copy_paired_rows(const GatheredRows& operand, const Fetched& f,
+                                                   int slice, std::uint32_t to,
+                                                   std::uint32_t lane_offset, int chunk) const {
+    constexpr int kBytes = Config::kFirstBytes, kLastBytes = Config::kSpanBytes;
+    const auto piece = [&](std::uint32_t offset) {
+      offset += slice * (kBytes + kLastBytes);
+      return operand.input + (offset < operand.row_bytes ? offset : 0);
+    };
+    const auto copy = [&](std::uint32_t place, const char* from, int index) {
+      const int number = kOwn ? index & kSlotRow : index;
+      const std::uint64_t row =
+          static_cast<std::uint64_t>(static_cast<std::uint32_t>(number)) * operand.pitch;
+      ptx::copy_16_or_zero(place, from + row, index);
+    };
+    const char* const first = piece(chunk * 16);
+    const char* const last = piece(kBytes + chunk % 4 * 16);
+    const bool is_odd = chunk >= 4;
+    // The lane's first row is a multiple of 16. Row i + 1 of the last span lies 64 bytes behind row
+    // i, as chunk 4 lies behind chunk 0.
+    const std::uint32_t first_to = to + lane_offset;
+    const std::uint32_t last_to =
+        to + 2 * Config::kSpanBytesA + lane_offset / kBytes * kLastBytes + chunk * 16;
+#pragma unroll
+    for (int i = 0; i < kRowsPerLane; i += 2) {
+#pragma unroll
+      for (int k = i; k < i + 2; ++k) {
+        copy((first_to ^ (swizzled_offset<kBytes>(k, 0) - k * kBytes)) + k * kBytes, first,
+             f.index[k]);
+      }
+      copy((last_to ^ (swizzled_offset<kLastBytes>(i, 0) - i * kLastBytes)) + i * kLastBytes, last,
+           is_odd ? f.index[i + 1] : f.index[i]);
+    }
+  }
+
   __device__ __forceinline__ void gather(const TileList& tiles, const GatherOperand& operand,
                                          const CUtensorMap* weights, const CUtensorMap* own_weights,
                                          int first_column, int warp, int lane) const {
@@ -220,7 +230,7 @@ struct Sm90GatherMma {
     const int warp_row = warp % Config::kTeamWarps * kRowsPerWarp, group = warp_row / kSlotGroup;
     const int chunk = lane % kLanesPerRow;
     const int first_row = warp_row + lane / kLanesPerRow * kRowsPerLane;
-    const std::uint32_t lane_offset = swizzled_offset<Config::kSpanBytes>(first_row, chunk);
+    const std::uint32_t lane_offset = swizzled_offset<Config::kFirstBytes>(first_row, chunk);
     const bool is_leader = warp % Config::kTeamWarps == 0 && lane == 0;
     Position at;
     at.parity = 1;
@@ -243,8 +253,12 @@ struct Sm90GatherMma {
           }
         }
         __syncwarp();
-        if (f.active && chunk * 16 < Config::kUsedBytes)
-          copy_rows<kOwn>(rows, f, slice, to, lane_offset, chunk);
+        if (f.active && (Config::kPairsSpans || chunk * 16 < Config::kUsedBytes)) {
+          if constexpr (Config::kPairsSpans)
+            copy_paired_rows<kOwn>(rows, f, slice, to, lane_offset, chunk);
+          else
+            copy_rows<kOwn>(rows, f, slice, to, lane_offset, chunk);
+        }
         ptx::barrier_arrive_after_copies(full(at.stage));
         at.advance(Config::kTeams);
       }
@@ -260,16 +274,26 @@ struct Sm90GatherMma {
     };
 
     Cursor cursor(tiles, team, operand.slices);
-    Fetched even, odd;  // the indices of the next tap are under way while one is gathered
-    fetch(operand, cursor, first_row, group, even);
+    Fetched next;  // the indices of the next tap are under way while one is gathered
+    fetch(operand, cursor, first_row, group, next);
     if (!operand.input_is_older) ptx::wait_for_predecessor();  // the map always is older
     if (warp == 0) ptx::allow_successor();
-    while (even.tap >= 0) {
-      fetch(operand, cursor, first_row, group, odd);
-      fill(even);
-      if (odd.tap < 0) break;
-      fetch(operand, cursor, first_row, group, even);
-      fill(odd);
+    if constexpr (Config::kSettlesIndices) {
+      const int zero = static_cast<int>(operand.neighbour_pitch >> 31);
+      while (next.tap >= 0) {
+        const Fetched now = settled(next, zero);
+        fetch(operand, cursor, first_row, group, next);
+        fill(now);
+      }
+    } else {
+      Fetched after;
+      while (next.tap >= 0) {
+        fetch(operand, cursor, first_row, group, after);
+        fill(next);
+        if (after.tap < 0) break;
+        fetch(operand, cursor, first_row, group, next);
+        fill(after);
+      }
     }
     ptx::wait_all_copies();
   }
@@ -297,7 +321,9 @@ struct Sm90GatherMma {
                                                 typename Mma::Sum (&acc)[Mma::kAccumulators],
                                                 const AtLast& at_last) const {
     const std::uint64_t a =
-        wgmma_descriptor<Config::kSpanBytes>(stages + group * kSlotGroup * Config::kSpanBytes);
+        wgmma_descriptor<Config::kFirstBytes>(stages + group * kSlotGroup * Config::kFirstBytes);
+    const std::uint64_t last_a = wgmma_descriptor<Config::kSpanBytes>(
+        stages + 2 * Config::kSpanBytesA + group * kSlotGroup * Config::kSpanBytes);
     const std::uint64_t b = wgmma_descriptor<Config::kSpanBytes>(stages + Config::kStageBytesA);
     std::uint32_t left = tile.masks[0] | tile.masks[1];
     const std::uint32_t mine = group == 0 ? tile.masks[0] : tile.masks[1];
@@ -320,8 +346,13 @@ struct Sm90GatherMma {
           for (int span = 0; span < Config::kSpans; ++span) {
 #pragma unroll
             for (int k = 0; k < Config::kUsedK / Mma::kK; ++k) {
-              Mma::issue(acc,
-                         moved_descriptor(a, offset + span * (Config::kSpanBytesA >> 4) + 2 * k),
+              const std::uint64_t of_a =
+                  !Config::kPairsSpans
+                      ? moved_descriptor(a, offset + span * (Config::kSpanBytesA >> 4) + 2 * k)
+                  : span < 2
+                      ? moved_descriptor(a, offset + span * (Config::kSpanBytes >> 4) + 2 * k)
+                      : moved_descriptor(last_a, offset + 2 * k);
+              Mma::issue(acc, of_a,
                          moved_descriptor(b, offset + span * (Config::kSpanBytesB >> 4) + 2 * k),
                          accumulate);
               accumulate = 1;

@@ -9,6 +9,7 @@ const Sm90Instance kBF16_128x96 =
                                                           .n = 96,
                                                           .span_k = 32,
                                                           .spans = 3,
+                                                          .pairs_spans = true,
                                                           .stages = 5,
                                                           .gather_warps = 4,
                                                           .teams = 2,

@@ -13,6 +13,7 @@ const Sm90Instance kF16_128x128 =
                                                           .gather_warps = 4,
                                                           .teams = 2,
                                                           .blocks_per_sm = 1,
+                                                          .settles_indices = true,
                                                           .releases_early = true,
                                                           .takes_own_rows = true}>>("f16_128x128");
 

@@ -13,6 +13,7 @@ const Sm90Instance kF16_64x256 =
                                                           .gather_warps = 4,
                                                           .teams = 1,
                                                           .blocks_per_sm = 1,
+                                                          .settles_indices = true,
                                                           .takes_own_rows = true}>>("f16_64x256");
 
 }  // namespace gemm_core::cuda

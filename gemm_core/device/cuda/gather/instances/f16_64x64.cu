@@ -13,6 +13,7 @@ const Sm90Instance kF16_64x64 =
                                                           .gather_warps = 2,
                                                           .teams = 2,
                                                           .blocks_per_sm = 3,
+                                                          .settles_indices = true,
                                                           .releases_early = true,
                                                           .reads_addend_early = true,
                                                           .takes_own_rows = true}>>("f16_64x64");

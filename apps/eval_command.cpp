@@ -12,6 +12,7 @@
 #include "apps/train/score_table.hpp"
 #include "apps/values.hpp"
 #include "sparseconv/engine.hpp"
+#include "sparseconv/views.hpp"
 
 namespace apps {
 namespace fs = std::filesystem;
@@ -23,7 +24,7 @@ struct Settings {
   fs::path model;
   std::string classes, merge;  // "": none
   sparseconv::EngineOptions engine;
-  int jobs = 2;
+  int jobs = 2, views = 1;
   bool as_json = false, shows_confusion = false;
 };
 
@@ -41,6 +42,8 @@ Settings settings_of(const Arguments& arguments) {
       choice_option(arguments, "dtype", "fp32", {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"});
   settings.engine.threads = static_cast<int>(integer_option(arguments, "threads", 0, 1, 4096));
   settings.jobs = static_cast<int>(integer_option(arguments, "jobs", 2, 1, 256));
+  settings.views =
+      static_cast<int>(integer_option(arguments, "views", 1, 1, sparseconv::kViewsMax));
   settings.as_json = arguments.has("json");
   settings.shows_confusion = arguments.has("confusion");
   return settings;
@@ -93,15 +96,17 @@ class Scoring {
 };
 
 Confusion score(const LabelledInput& input, const sparseconv::Engine& engine,
-                const Scoring& scoring) {
+                const Scoring& scoring, int views) {
   Confusion confusion(static_cast<std::int64_t>(scoring.classes().ids.size()));
   if (input.voxels) {
+    ENSURE(views == 1, "--views turns clouds, and this is a voxel file");
     const auto result = engine.run(*input.voxels);
     confusion.add(scoring.truth(input.voxels->labels),
                   scoring.prediction(result.labels(Scoring::kDropped)));
   } else if (input.cloud->size() > 0) {
     const auto truth = scoring.truth(input.cloud->get("label"));
-    confusion.add(truth, scoring.prediction(engine.run(*input.cloud).labels(Scoring::kDropped)));
+    const auto result = sparseconv::run_views(engine, *input.cloud, views);
+    confusion.add(truth, scoring.prediction(result.labels(Scoring::kDropped)));
   }
   return confusion;
 }
@@ -126,6 +131,7 @@ int evaluate(const Arguments& arguments) {
   }
   ENSURE(!model.classes.empty(), settings.model.string(),
          ": the model has no classes, so it gives no labels to score");
+  sparseconv::check_views(model, settings.views);
   const Scoring scoring(model, settings);
   const sparseconv::Engine engine(std::move(model), settings.engine);
   const ScoredClasses classes = scoring.classes();
@@ -147,7 +153,7 @@ int evaluate(const Arguments& arguments) {
       const fs::path& path = found.files[loaded->index].path;
       try {
         if (!loaded->value) base::fail(loaded->error);
-        const Confusion confusion = score(*loaded->value, engine, scoring);
+        const Confusion confusion = score(*loaded->value, engine, scoring, settings.views);
         total.add(confusion);
         report.done(entry_of(path, confusion));
       } catch (...) {
@@ -198,6 +204,9 @@ Command eval_command() {
   add("confusion", "print the confusion matrix too");
   add("device", value<std::string>(), "cpu, cuda or cuda:N (cpu)");
   add("dtype", value<std::string>(), "fp32, tf32, fp16, bf16; fp8, int8 on a GPU (fp32)");
+  add("views", value<std::string>(),
+      "times that each cloud is computed, turned about z, for the mean of its class probabilities "
+      "(1)");
   add("jobs", value<std::string>(), "files read ahead (2)");
   add("threads", value<std::string>(), "compute threads (all cores)");
   add("json", "one JSON document on stdout");

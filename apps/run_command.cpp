@@ -16,6 +16,7 @@
 #include "io/hdf5_starter.hpp"
 #include "sparseconv/devices.hpp"
 #include "sparseconv/engine.hpp"
+#include "sparseconv/views.hpp"
 
 namespace apps {
 namespace fs = std::filesystem;
@@ -29,7 +30,7 @@ struct Settings {
   SweepOptions sweeps;
   sparseconv::EngineOptions engine;
   std::string save, format;  // "": by the model, h5
-  int jobs = 2;
+  int jobs = 2, views = 1;
   std::size_t batch = 1;
   bool resume = false, as_json = false, reports_memory = false;
 };
@@ -52,6 +53,9 @@ Settings settings_of(const Arguments& arguments) {
   settings.engine.threads = static_cast<int>(integer_option(arguments, "threads", 0, 1, 4096));
   settings.jobs = static_cast<int>(integer_option(arguments, "jobs", settings.jobs, 1, 256));
   settings.batch = static_cast<std::size_t>(integer_option(arguments, "batch", 1, 1, 1024));
+  settings.views =
+      static_cast<int>(integer_option(arguments, "views", 1, 1, sparseconv::kViewsMax));
+  if (settings.views > 1) settings.batch = 1;  // the views of a cloud come one after the other
   settings.resume = arguments.has("resume");
   settings.as_json = arguments.has("json");
   settings.reports_memory = arguments.has("memory");
@@ -146,6 +150,10 @@ class Runner {
     check_result_kind(kind_);
     ENSURE_USAGE(kind_.save == "features" || has_classes, "--save ", kind_.save,
                  " needs a model with classes, and ", settings.model.string(), " has none");
+    ENSURE_USAGE(settings.views == 1 || kind_.save != "features",
+                 "--views averages the scores of classes; it goes with labels and scores, not ",
+                 kind_.save);
+    sparseconv::check_views(engine_.model(), settings.views);
     files.signature = signature();
     batch_ = std::make_unique<FileBatch>(std::move(files));
   }
@@ -203,17 +211,20 @@ class Runner {
 
   sparseconv::EngineOptions engine_options() const {
     sparseconv::EngineOptions options = settings_.engine;
-    options.labels_only = kind_.save == "labels";
+    options.labels_only = kind_.save == "labels" && settings_.views == 1;
     return options;
   }
 
   Result run_one(const RunInput& input) const {
-    return input.cloud ? engine_.run(input.computed()) : engine_.run(*input.voxels);
+    if (input.cloud) return sparseconv::run_views(engine_, input.computed(), settings_.views);
+    ENSURE(settings_.views == 1, "--views turns clouds, and this is a voxel file");
+    return engine_.run(*input.voxels);
   }
 
   std::string signature() const {
     return "run " SPARSECONV_VERSION " " + model_digest_ + ' ' + kind_.save + ' ' + kind_.format +
            ' ' + settings_.engine.device + ' ' + settings_.engine.dtype +
+           (settings_.views > 1 ? " views " + std::to_string(settings_.views) : "") +
            signature_of(settings_.read) + signature_of(settings_.sweeps);
   }
 
@@ -357,6 +368,9 @@ Command run_command() {
   add("device", value<std::string>(), "cpu, cuda, cuda:N, or several GPUs: cuda:0,1 (cpu)");
   add("dtype", value<std::string>(), "fp32, tf32, fp16, bf16; fp8, int8 on a GPU (fp32)");
   add("batch", value<std::string>(), "clouds computed together (1)");
+  add("views", value<std::string>(),
+      "times that each cloud is computed, turned about z, for the mean of its class probabilities; "
+      "--save scores then writes the means (1)");
   add("jobs", value<std::string>(), "files read ahead, on a GPU also run ahead (2; 4 on a GPU)");
   add("threads", value<std::string>(), "compute threads (all cores)");
   add("row-bound", value<std::string>(),

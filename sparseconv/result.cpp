@@ -37,6 +37,7 @@ const Output& Result::label_output() const {
   const auto wanted = static_cast<std::int64_t>(classes.size());
   ENSURE(wanted > 0, "labels: the model has no classes");
   ENSURE(!row_classes, "scores: this engine was made for labels only");
+  ENSURE(!probabilities, "outputs: a mean of several views has none");
   const Output* elsewhere = nullptr;
   for (const Output& output : outputs) {
     const bool is_sparse = output.sparse.features.defined();
@@ -67,17 +68,19 @@ std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
                           });
     return labels;
   }
-  const Output& output = label_output();
+  const Output* output = probabilities ? nullptr : &label_output();
   const auto channels = static_cast<std::ptrdiff_t>(classes.size());
-  const float* values = output.sparse.features.data<float>();
+  const base::Tensor& of_rows = output ? output->sparse.features : *probabilities;
+  const float* values = of_rows.data<float>();
   std::vector<std::int32_t> labels(static_cast<std::size_t>(label_rows()), dropped_label);
   base::parallel_blocks(
       std::ssize(labels), kScoresAtOnce, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t row = row_of(output, i);
+          const std::int64_t row = output ? row_of(*output, i) : i;
           if (row < 0) continue;
           const float* first = values + row * channels;
           const auto best = std::max_element(first, first + channels) - first;
+          if (!output && first[best] == 0) continue;  // in no view
           labels[static_cast<std::size_t>(i)] =
               static_cast<std::int32_t>(class_ids[static_cast<std::size_t>(best)]);
         }
@@ -86,6 +89,7 @@ std::vector<std::int32_t> Result::labels(std::int32_t dropped_label) const {
 }
 
 base::Tensor Result::scores() const {
+  if (probabilities) return *probabilities;
   const Output& output = label_output();
   const auto channels = static_cast<std::int64_t>(classes.size());
   const float* values = output.sparse.features.data<float>();
@@ -109,16 +113,22 @@ base::Tensor Result::scores() const {
   return scores;
 }
 
+namespace {
+
+base::Tensor first_rows(const base::Tensor& all, std::int64_t count) {
+  auto kept = base::Tensor::empty({count, all.size(1)}, all.dtype());
+  std::copy_n(static_cast<const char*>(all.data()), kept.nbytes(), static_cast<char*>(kept.data()));
+  return kept;
+}
+
+}  // namespace
+
 void Result::keep_first_points(std::int64_t count) {
   ENSURE(has_points && count >= 0 && count <= points, "keep_first_points: ", count, " of ", points,
          " points");
   for (Output& output : outputs) {
     if (!output.per_point) continue;
-    const base::Tensor& all = output.sparse.features;
-    auto kept = base::Tensor::empty({count, all.size(1)}, all.dtype());
-    std::copy_n(static_cast<const char*>(all.data()), kept.nbytes(),
-                static_cast<char*>(kept.data()));
-    output.sparse.features = std::move(kept);
+    output.sparse.features = first_rows(output.sparse.features, count);
   }
   points = count;
   const auto rows = static_cast<std::size_t>(count);
@@ -129,6 +139,15 @@ void Result::keep_first_points(std::int64_t count) {
   if (!point_to_voxel.empty()) {
     point_to_voxel.resize(rows);
     dropped = std::count(point_to_voxel.begin(), point_to_voxel.end(), -1);
+  }
+  if (probabilities) {
+    probabilities = first_rows(*probabilities, count);
+    const base::Tensor& kept = *probabilities;
+    const float* row = kept.data<float>();
+    dropped = 0;
+    for (std::int64_t i = 0; i < count; ++i, row += kept.size(1)) {
+      dropped += std::all_of(row, row + kept.size(1), [](float p) { return p == 0; });
+    }
   }
 }
 

@@ -46,6 +46,9 @@ class Result {
   // EngineOptions::labels_only on a GPU: index into `classes` by row of labels(), 0xffff for a
   // point that became no voxel; `outputs` are empty then.
   std::optional<std::vector<std::uint16_t>> row_classes;
+  // Of run_views: scores() as f32 [points, classes], from which labels() follow too; `outputs` and
+  // `point_to_voxel` are empty then.
+  std::optional<base::Tensor> probabilities;
 
   // One class id a point (clouds) or a voxel (voxel files); `dropped_label` where a point became no
   // voxel. Ties go to the lowest class. Error when no output on the input's voxels or points has as

@@ -50,6 +50,7 @@ set(SPARSECONV_SOURCES
   training/schedule.cpp
   training/trainer.cpp
   training/training_plan.cpp
+  views.cpp
   voxel_file.cpp
   voxel_grid.cpp
   voxelize.cpp)

@@ -9,11 +9,11 @@
 #include "gemm_core/base/cuda/launch.cuh"
 #include "gemm_core/base/cuda/resources.hpp"
 #include "sparseconv/cuda/maps/bucket_order.cuh"
+#include "sparseconv/cuda/maps/build_levels.cuh"
 #include "sparseconv/cuda/maps/coordinate_steps.cuh"
 #include "sparseconv/cuda/maps/mark_blocks.cuh"
 #include "sparseconv/cuda/maps/radix_sort.cuh"
 #include "sparseconv/cuda/maps/sample_sort.cuh"
-#include "sparseconv/cuda/maps/scan_levels.cuh"
 
 namespace sparseconv::cuda {
 
@@ -149,14 +149,6 @@ class DeviceRunner {
   // Inclusive sums.
   template <class Counts, class Sum>
   void scan(const Counts& counts, Sum* sums, std::int32_t items) {
-    if constexpr (std::is_same_v<Counts, CountLevels>) {
-      if (items <= kMostScannedWords) {
-        if (scratch_.is_dry || items == 0) return;
-        base::cuda::launch(scan_levels<>, {.block = dim3(kScanThreads), .overlap = true}, stream_,
-                           counts.pyramid.bits, sums, items);
-        return;
-      }
-    }
     const auto values =
         thrust::make_transform_iterator(thrust::make_counting_iterator(std::int32_t{0}), counts);
     scratch_([&](void* at, std::size_t& bytes) {
@@ -184,6 +176,9 @@ class DeviceRunner {
   // Cells of strided sets, marked block by block.
   void mark_blocks(const PlainMarks& marks) {
     if (!scratch_.is_dry) mark_blocks_of(marks, stream_);
+  }
+  void levels(const Pyramid& pyramid) {
+    if (!scratch_.is_dry) build_levels_of(pyramid, stream_);
   }
   // Rows of maps that are counted, in order.
   void order(const OrderJobs& orders) {

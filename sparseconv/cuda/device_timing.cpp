@@ -222,11 +222,17 @@ std::vector<double> time_maps(const MapTiming& timing, base::Device device, int 
   cuda::FrameMaps maps(spec);
   maps.reserve({.rows = std::vector<std::int64_t>(spec.sets.size(), rows),
                 .is_input_sorted = timing.input->is_sorted()});
+  // Sorted keys stay where a voxelizer writes them; others are sorted there, so that each build
+  // needs them again.
   base::cuda::Buffer<Key> device_keys(keys.size());
   upload(device_keys, keys.data(), keys.size(), stream.get());
+  if (rows > 0)
+    CUDA_CHECK(cudaMemcpyAsync(maps.input_keys(), keys.data(), keys.size() * sizeof(Key),
+                               cudaMemcpyHostToDevice, stream.get()));
   stream.synchronize();
+  const Key* const fresh = timing.input->is_sorted() ? nullptr : device_keys.data();
   const auto graph = base::cuda::Graph::capture(stream.get(), [&] {
-    maps.build({.keys = device_keys.data(), .rows = rows, .batch_size = timing.input->batch_size()},
+    maps.build({.keys = fresh, .rows = rows, .batch_size = timing.input->batch_size()},
                stream.get());
   });
   return replay(graph, stream.get(), rounds);

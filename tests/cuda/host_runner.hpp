@@ -50,6 +50,22 @@ class HostRunner {
     }
     return to;
   }
+  void levels(const sparseconv::cuda::Pyramid& pyramid) {
+    using namespace sparseconv::cuda;
+    const std::int32_t rows = pyramid.source.size();
+    LevelRows through{};
+    for (std::int32_t begin = 0; begin < rows; begin += kWarp) {
+      LevelBits bits{};
+      const std::int32_t end = std::min(rows, begin + kWarp);
+      for (std::int32_t i = begin; i < end; ++i) {
+        pyramid.mark(i, true, [&](int level, bool begins) {
+          bits.word[level] |= (begins ? 1u : 0u) << (i - begin);
+          through.row[level] += begins ? 1 : 0;
+        });
+      }
+      for (std::int32_t i = begin; i < end; ++i) pyramid.build(i, bits, through);
+    }
+  }
   void mark_blocks(const sparseconv::cuda::PlainMarks& marks) {
     using namespace sparseconv::cuda;
     for (int job = 0; job < marks.count; ++job) {

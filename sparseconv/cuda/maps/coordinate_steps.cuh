@@ -51,8 +51,8 @@ struct FillGlobal {
 };
 
 // Levels made from one set by halving again and again. A bit for each row of the source says
-// whether it is the first below a row of a level; one scan over the words of bits numbers the rows
-// of all levels.
+// whether it is the first below a row of a level; sums over words of bits number the rows of all
+// levels.
 inline constexpr int kMaxHalvings = 4;
 struct alignas(16) LevelRows {
   std::int32_t row[kMaxHalvings];
@@ -74,82 +74,62 @@ struct Pyramid {
   std::int32_t* first_child[kMaxHalvings];
   std::int32_t* parent[kMaxHalvings];
   detail::KeyLimits limits[kMaxHalvings];
-  LevelBits* bits;  // [source capacity / kWarp], cleared
+  std::uint64_t* counts;  // [source capacity / kLevelRows, rounded up], cleared
   std::int32_t depth;
-};
 
-struct MarkLevels {
-  Pyramid pyramid;
-  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return pyramid.source.capacity; }
-  SPARSECONV_DEVICE std::int32_t size(int) const { return pyramid.source.size(); }
-  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
+  // take(l, whether row i of the source, if it is one, is the first below a row of level l).
+  template <class Take>
+  SPARSECONV_DEVICE void mark(std::int32_t i, bool is_active, const Take& take) const {
     bool is_inside = is_active;
-    Key key = is_active ? pyramid.source.keys[i] : 0,
-        before = is_active && i > 0 ? pyramid.source.keys[i - 1] : key;
-    for (int l = 0; l < pyramid.depth; ++l) {
+    Key key = is_active ? source.keys[i] : 0,
+        before = is_active && i > 0 ? source.keys[i - 1] : key;
+    SPARSECONV_UNROLL
+    for (int l = 0; l < kMaxHalvings; ++l) {
+      if (l == depth) break;
       key = detail::halved(key);
       before = detail::halved(before);
-      is_inside =
-          is_inside && pyramid.limits[l].admits(key);  // then no coarser level admits it either
-      store_bits(&pyramid.bits[i / kWarp].word[l], i % kWarp,
-                 is_inside && (i == 0 || key != before));
+      // What no level admits, no coarser one does.
+      is_inside = is_inside && limits[l].admits(key);
+      take(l, is_inside && (i == 0 || key != before));
     }
   }
-};
-
-// Rows of levels that begin in the i-th word.
-struct CountLevels {
-  Pyramid pyramid;
-  SPARSECONV_DEVICE LevelRows operator()(std::int32_t i) const {
-    LevelRows rows{};
-    for (int l = 0; l < pyramid.depth; ++l) rows.row[l] = bit_count(pyramid.bits[i].word[l]);
-    return rows;
-  }
-};
-
-struct BuildPyramid {
-  Pyramid pyramid;
-  const LevelRows* sums;  // inclusive, of CountLevels
-  SPARSECONV_DEVICE static constexpr std::int32_t jobs() { return 1; }
-  std::int32_t capacity(int) const { return pyramid.source.capacity; }
-  SPARSECONV_DEVICE std::int32_t size(int) const { return pyramid.source.size(); }
-  SPARSECONV_DEVICE void operator()(int, std::int32_t i, bool is_active) const {
-    if (!is_active) return;
-    const LevelBits bits = pyramid.bits[i / kWarp];
-    const LevelRows through = sums[i / kWarp];
-    Key key = pyramid.source.keys[i];
-    std::int32_t below = i, capacity_below = pyramid.source.capacity;
+  // What row i of the source gives all levels. `bits`: of its word; `through`: rows of levels that
+  // begin in that word and those before.
+  SPARSECONV_DEVICE void build(std::int32_t i, const LevelBits& bits,
+                               const LevelRows& through) const {
+    Key key = source.keys[i];
+    std::int32_t below = i, capacity_below = source.capacity;
     bool is_first_below = true;
-    const bool is_last = i + 1 == pyramid.source.size();
-    for (int l = 0; l < pyramid.depth; ++l) {
-      const CoordinateView& level = pyramid.level[l];
-      if (is_last) *level.count = through.row[l];
+    const bool is_last = i + 1 == source.size();
+    SPARSECONV_UNROLL
+    for (int l = 0; l < kMaxHalvings; ++l) {
+      if (l == depth) break;
+      if (is_last) *level[l].count = through.row[l];
       key = detail::halved(key);
       // Rows that begin after this one, in its word, are not counted.
       const std::uint32_t later = bits.word[l] & ~((2u << (i % kWarp)) - 1);
       const std::int32_t row = through.row[l] - bit_count(later) - 1;
       const bool is_first = (bits.word[l] >> (i % kWarp) & 1) != 0;
-      const bool is_inside = pyramid.limits[l].admits(key),
-                 is_kept = is_inside && row < level.capacity;
-      if (is_first_below && below < capacity_below) pyramid.parent[l][below] = is_kept ? row : -1;
+      const bool is_inside = limits[l].admits(key), is_kept = is_inside && row < level[l].capacity;
+      if (is_first_below && below < capacity_below) parent[l][below] = is_kept ? row : -1;
       if (is_kept && is_first) {
-        level.keys[row] = key;
-        pyramid.first_child[l][row] = below;
+        level[l].keys[row] = key;
+        first_child[l][row] = below;
       }
       if (!is_inside) {
         // No coarser level has this row; only the counts are left to write.
-        for (int coarser = l + 1; coarser < pyramid.depth && is_last; ++coarser) {
-          *pyramid.level[coarser].count = through.row[coarser];
-        }
+        for (int coarser = l + 1; coarser < depth && is_last; ++coarser)
+          *level[coarser].count = through.row[coarser];
         break;
       }
       is_first_below = is_first;
       below = row;
-      capacity_below = level.capacity;
+      capacity_below = level[l].capacity;
     }
   }
 };
+// Rows of the source that a thread block of the device numbers (build_levels.cuh).
+inline constexpr int kLevelRows = 1024;
 
 // Table of sets whose keys are sorted: the first key of each block inserts it.
 struct InsertBlocks {

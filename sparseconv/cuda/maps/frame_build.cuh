@@ -156,9 +156,7 @@ class SetBuilder {
       pyramid.limits[l] = detail::key_limits(shapes_[static_cast<std::size_t>(stage.sets[l])]);
     }
     if (state(stage.source) == State::marked) number_marked();
-    runner_.run(MarkLevels{pyramid});
-    runner_.scan(CountLevels{pyramid}, stage.level_rows, pyramid.source.capacity / kWarp);
-    runner_.run(BuildPyramid{pyramid, stage.level_rows});
+    runner_.levels(pyramid);
   }
 
   void build_general(const SetStage& stage) {

@@ -112,8 +112,8 @@ class Planner {
       made.kind = SetStage::Kind::pyramid;
       made.source = source;
       made.pyramid.source = below;
-      made.level_rows = frame_.arena.take<LevelRows>(Arena::plain, below.capacity / kWarp);
-      made.pyramid.bits = frame_.arena.take<LevelBits>(Arena::zeros, below.capacity / kWarp);
+      made.pyramid.counts = frame_.arena.take<std::uint64_t>(
+          Arena::zeros, (below.capacity + kLevelRows - 1) / kLevelRows);
     }
     first_child_[at(s)] =
         frame_.arena.take<std::int32_t>(Arena::plain, frame_.sets[at(s)].capacity);

@@ -18,9 +18,8 @@ namespace sparseconv::cuda {
 struct SetStage {
   enum class Kind : std::uint8_t { pyramid, general, global } kind = Kind::general;
   std::vector<int> sets;
-  int source = 0;                   // of a pyramid: a set
-  Pyramid pyramid{};                // limits are filled in a frame
-  LevelRows* level_rows = nullptr;  // [source capacity / kWarp]
+  int source = 0;     // of a pyramid: a set
+  Pyramid pyramid{};  // limits are filled in a frame
   // General.
   std::vector<SetSpec::Part> parts;
   bool is_strided = true;

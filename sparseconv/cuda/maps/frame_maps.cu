@@ -1,4 +1,5 @@
 #include "sparseconv/cuda/device_runner.cuh"
+#include "sparseconv/cuda/maps/clear_frame.cuh"
 #include "sparseconv/cuda/maps/frame_build.cuh"
 
 namespace sparseconv::cuda {
@@ -46,16 +47,14 @@ void FrameMaps::build(const FrameKeys& input, cudaStream_t stream,
          " rows, the capacity is ", first.capacity);
   ENSURE(input.batch_size >= 0 && input.batch_size <= kBatchMax + 1, "frame maps: batch size ",
          input.batch_size);
-  const Arena& arena = frame.arena;
-  CUDA_CHECK(cudaMemsetAsync(arena.begin(Arena::ones), 0xff, arena.used()[Arena::ones], stream));
-  CUDA_CHECK(cudaMemsetAsync(arena.begin(Arena::zeros), 0, arena.used()[Arena::zeros], stream));
   if (input.rows > 0 && input.keys != nullptr) {
     CUDA_CHECK(cudaMemcpyAsync(input_keys(), input.keys,
                                static_cast<std::size_t>(input.rows) * sizeof(Key),
                                cudaMemcpyDefault, stream));
   }
+  clear_frame_of(frame.arena,
+                 {first.count, static_cast<std::int32_t>(input.rows), input.device_rows}, stream);
   DeviceRunner runner(impl_->scratch, stream);
-  runner.run(SetCount{first.count, static_cast<std::int32_t>(input.rows), input.device_rows});
   build_frame(runner, impl_->spec, frame, input, before_slots);
 }
 

@@ -49,6 +49,13 @@ struct GroupTable {
     reinterpret_cast<std::uint8_t*>(block_cells)[std::int64_t{64} * slot + block] =
         static_cast<std::uint8_t>(cells_of_block);
   }
+  // No cells in blocks that are not there: the counts of four are read together. A lane of a warp
+  // looks after two.
+  SPARSECONV_DEVICE void clear_absent(std::int32_t slot, int lane) const {
+    const auto there = static_cast<std::uint32_t>(blocks[slot] >> (2 * lane) & 3);
+    if ((there & 1) == 0) note_cells(slot, 2 * lane, 0);
+    if ((there & 2) == 0) note_cells(slot, 2 * lane + 1, 0);
+  }
   // Cells of the blocks before one in its group.
   SPARSECONV_DEVICE std::int32_t cells_before(std::int32_t slot, int block) const {
     const std::uint64_t earlier = blocks[slot] & ((std::uint64_t{1} << block) - 1);
@@ -131,6 +138,7 @@ struct RankGroups {
     const std::int32_t count = *groups.count;
     for (std::int32_t group = i / kWarp; group < count; group += kAtOnce) {
       const Key id = groups.listed_ids[group];
+      groups.clear_absent(groups.list[group], i % kWarp);
       std::int32_t before = 0;
       SPARSECONV_UNROLL_BY_8
       for (std::int32_t other = i % kWarp; other < count; other += kWarp)

@@ -207,17 +207,6 @@ SPARSECONV_DEVICE inline void tally_bits(std::int32_t* counters, std::uint32_t b
 #endif
 }
 
-// Bit l of *at = `bit` of the warp's thread l. All threads of a warp call it together, with the
-// same `at`; zero before.
-SPARSECONV_DEVICE inline void store_bits(std::uint32_t* at, int lane, bool bit) {
-#if defined(__CUDA_ARCH__)
-  const std::uint32_t bits = __ballot_sync(~0u, bit);
-  if (lane == 0) *at = bits;
-#else
-  *at |= (bit ? 1u : 0u) << lane;
-#endif
-}
-
 SPARSECONV_DEVICE inline int lowest_bit(std::uint64_t v) {
 #if defined(__CUDA_ARCH__)
   return __ffsll(static_cast<long long>(v)) - 1;

@@ -100,7 +100,7 @@ if command -v compute-sanitizer >/dev/null && [ -z "${SKIP_SANITIZERS:-}" ]; the
   sanitize synccheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter="$few"
   sanitize initcheck "dense operations" "$operations" --gtest_brief=1 --gtest_filter='*ByHand*:CudaReduction.Nothing*:CudaConv.Scales*'
   sanitize racecheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*:*WithoutAnIndex*'
-  sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*ForSanitizers/device:VoxelizerOn.Replaced*/device'
+  sanitize racecheck maps "$maps" --gtest_brief=1 --gtest_filter='*ForSanitizers/device:DeviceSort.ForSanitizers:VoxelizerOn.Replaced*/device'
   sanitize initcheck kernels "$kernels" --gtest_brief=1 --gtest_filter='*ForSanitizers*:*OneTap*'
   sanitize synccheck "visitors and gathers" "$visitors" --gtest_brief=1 --gtest_filter='*CommonForms*:*Reduces*:*Example59*'
   sanitize initcheck maps "$maps" --gtest_brief=1 --gtest_filter='*Merged*device:VoxelizerOn.Replaced*/device'

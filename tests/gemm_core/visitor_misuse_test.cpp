@@ -136,11 +136,12 @@ TEST(VisitorMisuse, ANodeThatReadsDItselfSeesWhatWasThere) {
 }
 
 TEST(VisitorMisuse, NodesThatWriteOverOperandsAreRefused) {
-  Problem p({.m = kM, .n = kN});
+  // What a node stores, M x N, stays within each operand: beyond it may lie another one.
+  Problem p({.m = kM, .n = kN, .k = 40});
   GemmArguments g = p.arguments();
   g.beta = 1;
   g.c = p.c.operand();
-  std::vector<float> scale(kM);
+  std::vector<float> scale(kM * kN);
   g.a.scale = {.data = scale.data(), .row_stride = 1, .column_group = 1 << 20};
   const auto expect = [&](void* data, const char* operand) {
     const std::vector<const char*> words{operand, "overlaps epilogue node"};

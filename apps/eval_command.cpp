@@ -167,8 +167,8 @@ int evaluate(const Arguments& arguments) {
       }
     }
   }
-  if (total.scored() == 0 && report.document()["errors"].empty())
-    report_warning(arguments.inputs()[0], "no point has a class that is scored");
+  if (total.scored() == 0 && report.document()["errors"].empty() && !is_interrupted())
+    report.failed(arguments.inputs()[0], "no point has a class that is scored");
   if (settings.as_json) {
     Json document = report.document();
     document.update(score_json(total, classes));

@@ -141,10 +141,10 @@ TEST_F(Eval, AModelWithoutClassesGivesNoLabels) {
   EXPECT_TRUE(contains(run.err, "no classes")) << run.err;
 }
 
-TEST_F(Eval, EveryPointIgnoredWarnsAndScoresNothing) {
+TEST_F(Eval, EveryPointIgnoredIsAnError) {
   write_labelled(folder / "zero/a.bin", folder / "zero/a.label", {{0.1f, 0}, {0.9f, 0}});
   const ProgramRun run = eval({"--json"}, "zero");
-  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.exit_code, 1) << run.err;
   EXPECT_TRUE(contains(run.err, "no point has a class")) << run.err;
   EXPECT_EQ(document(run)["classes"][0]["iou"], nullptr);
 }
